@@ -1,0 +1,49 @@
+//! Contracts of Harness-S, and the executor that runs harnesses on tasks.
+//!
+//! - [`ids`], [`seed`]: names, and randomness keyed by purpose;
+//! - [`task`], [`message`], [`outcome`], [`trajectory`], [`group`]: what flows through the method;
+//! - [`harness`], [`rules`]: a harness as data, and the interpreter of its rules;
+//! - [`policy`], [`environment`], [`chat`]: the traits that users implement;
+//! - [`executor`]: attempts, many in flight;
+//! - `testing` (feature): scripted policies, a byte codec and a toy environment.
+//!
+//! It knows neither pools nor GRPO nor any benchmark.
+#![forbid(unsafe_code)]
+
+pub mod chat;
+pub mod environment;
+pub mod executor;
+pub mod group;
+pub mod harness;
+pub mod ids;
+pub mod message;
+pub mod outcome;
+pub mod policy;
+pub mod rules;
+pub mod seed;
+pub mod task;
+pub mod trajectory;
+
+pub use chat::{ChatError, ChatModel, ChatReply, ChatRequest};
+pub use environment::{
+    Action, EnvError, Environment, Fact, Facts, MakeEnvironment, Part, StepResult,
+};
+pub use executor::{ExecOptions, Job};
+pub use group::{FailedGroup, GroupCheck, GroupError, RescuedGroup, RolloutGroup};
+pub use harness::{
+    ActionFormat, BaseHarness, Comparison, Condition, CounterUpdate, Effect, ErrorView,
+    HarnessEdit, HarnessError, HarnessKind, HarnessSpec, Limits, Moment, ObservationPolicy,
+    Operand, Overlay, Overrides, Rule,
+};
+pub use ids::{GroupId, HarnessId, IdError, PolicyVersion, RolloutId, RunId, ScenarioId, TaskId};
+pub use message::{Message, Role, Scope};
+pub use outcome::{Outcome, Verdict};
+pub use policy::{
+    ChatPolicy, Codec, Deadline, Finish, Generation, Policy, PolicyError, Request, Sampling,
+};
+pub use seed::Seed;
+pub use task::{Split, Task};
+pub use trajectory::{
+    RolloutRole, Segment, SegmentKind, Sequence, TRAJECTORY_SCHEMA_VERSION, Trajectory, Turn,
+    Unprojectable,
+};

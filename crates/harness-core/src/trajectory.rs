@@ -1,0 +1,217 @@
+//! What happened in an attempt, token ids in and token ids out.
+//!
+//! A trajectory is a list of [`Segment`]s. Text is kept beside them as a view and never encoded again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{GroupId, HarnessId, PolicyVersion, RolloutId, RunId, TaskId};
+use crate::message::Scope;
+use crate::outcome::Outcome;
+use crate::policy::Sampling;
+use crate::task::Split;
+
+/// The version of the record that this code writes.
+pub const TRAJECTORY_SCHEMA_VERSION: u32 = 1;
+
+/// Why an attempt was made.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RolloutRole {
+    /// Training under the base harness.
+    Base,
+    /// A rescue under a sibling (or under the base again, in the matched control).
+    Rescue,
+    /// A probe of evolution, profiling or re-anchoring.
+    Probe,
+    /// An evaluation.
+    Eval,
+}
+
+/// What a run of token ids is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SegmentKind {
+    /// A message of the harness or the environment; loss mask 0.
+    Context,
+    /// Sampled by the policy; loss mask 1.
+    Sampled,
+}
+
+/// A run of token ids of one kind and scope.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Sampled or not.
+    pub kind: SegmentKind,
+    /// In which contexts it stands.
+    pub scope: Scope,
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// Log-probabilities in nats at temperature 1, as long as `ids` if sampled, else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<f32>,
+}
+
+/// One turn: what the policy wrote and what came back.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Turn {
+    /// Messages before the turn, the policy's opening and words, and what came back, in context order.
+    pub segments: Vec<Segment>,
+    /// The action's text as the environment saw it, or as the policy wrote it if it was blocked.
+    pub action: String,
+    /// What the policy was shown.
+    pub observation: String,
+    /// Whether a rule kept the action from the environment.
+    #[serde(default)]
+    pub is_blocked: bool,
+    /// Whether the embedded interpreter met a gap.
+    #[serde(default)]
+    pub is_unsupported: bool,
+    /// Names of rules that acted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fired: Vec<String>,
+    /// The environment's facts after the turn.
+    #[serde(default)]
+    pub facts: crate::environment::Facts,
+}
+
+/// One attempt, as it is kept: one JSON object a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trajectory {
+    /// [`TRAJECTORY_SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The run.
+    pub run_id: RunId,
+    /// The attempt.
+    pub rollout_id: RolloutId,
+    /// The group whose rewards are compared.
+    pub group_id: GroupId,
+    /// The task.
+    pub task_id: TaskId,
+    /// The environment.
+    pub env: String,
+    /// The task's split.
+    pub split: Split,
+    /// The hash of the harness that really ran (bug report E7).
+    pub harness_id: HarnessId,
+    /// The policy's version.
+    pub policy_version: PolicyVersion,
+    /// Number of the attempt in its group, from 0.
+    pub attempt: u32,
+    /// Why it was made.
+    pub role: RolloutRole,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Reward; missing is not zero.
+    pub reward: Option<f32>,
+    /// The prompt, before the first turn.
+    pub prompt: Vec<Segment>,
+    /// The turns.
+    pub turns: Vec<Turn>,
+    /// What broke, if anything.
+    pub error: Option<String>,
+    /// Rule evaluations that failed and were skipped.
+    #[serde(default)]
+    pub rule_errors: u32,
+    /// Why the attempt cannot be seen under the base harness, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprojectable: Option<String>,
+    /// How tokens were drawn.
+    pub sampling: Sampling,
+    /// When it started, if a clock was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// When it ended, if a clock was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}
+
+/// Token ids with mask and log-probs in one context: what a trainer eats.
+///
+/// All three have the same length. `mask[i]` is true exactly where the policy sampled `ids[i]` in this
+/// attempt; `logprobs[i]` is 0 where it is false.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sequence {
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// Loss mask.
+    pub mask: Vec<bool>,
+    /// Log-probabilities in nats under the context in which they were *sampled*.
+    pub logprobs: Vec<f32>,
+}
+
+/// Why a trajectory cannot be seen in the base harness's context.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("trajectory {rollout} cannot be projected to the base: {reason}")]
+pub struct Unprojectable {
+    /// The attempt.
+    pub rollout: RolloutId,
+    /// Why.
+    pub reason: String,
+}
+
+impl Trajectory {
+    /// Every segment in order.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.prompt
+            .iter()
+            .chain(self.turns.iter().flat_map(|t| &t.segments))
+    }
+
+    /// The tokens in the context in which they were generated.
+    pub fn own_sequence(&self) -> Sequence {
+        self.sequence(Scope::BaseOnly)
+    }
+
+    /// The tokens in the base harness's context: what only the sibling said is dropped, what only the base
+    /// would have is put in (design.md section 4, context `base`; ours). For an attempt under the base
+    /// itself it equals [`Trajectory::own_sequence`].
+    ///
+    /// # Errors
+    /// [`Unprojectable`] if the base could not have shown or done what happened.
+    pub fn base_sequence(&self) -> Result<Sequence, Unprojectable> {
+        match &self.unprojectable {
+            Some(reason) => Err(Unprojectable {
+                rollout: self.rollout_id.clone(),
+                reason: reason.clone(),
+            }),
+            None => Ok(self.sequence(Scope::SiblingOnly)),
+        }
+    }
+
+    /// Tokens that the policy sampled (bug report G27).
+    pub fn n_sampled(&self) -> usize {
+        self.segments()
+            .filter(|s| s.kind == SegmentKind::Sampled)
+            .map(|s| s.ids.len())
+            .sum()
+    }
+
+    /// All tokens of the context in which it ran.
+    pub fn n_tokens(&self) -> usize {
+        self.segments()
+            .filter(|s| s.scope != Scope::BaseOnly)
+            .map(|s| s.ids.len())
+            .sum()
+    }
+
+    fn sequence(&self, left_out: Scope) -> Sequence {
+        let mut out = Sequence::default();
+        for segment in self.segments().filter(|s| s.scope != left_out) {
+            let is_sampled = segment.kind == SegmentKind::Sampled;
+            out.ids.extend(&segment.ids);
+            out.mask
+                .extend(std::iter::repeat_n(is_sampled, segment.ids.len()));
+            if is_sampled {
+                out.logprobs.extend(&segment.logprobs);
+            } else {
+                out.logprobs
+                    .extend(std::iter::repeat_n(0.0, segment.ids.len()));
+            }
+        }
+        out
+    }
+}
