@@ -1,1 +1,35 @@
-//! Placeholder.
+//! Frozen sibling harness pools, behaviour profiles, and the contract by which siblings are selected.
+//!
+//! - [`sibling`], [`pool`]: what a sibling is, and the pool that is frozen while a policy trains;
+//! - [`cluster`], [`digest`]: a task's failures as a router may see them, without its family;
+//! - [`evidence`], [`profile`], [`beta`]: rows of evidence, and what they say of each harness;
+//! - [`select`]: the trait [`SelectSiblings`] and what passes through it;
+//! - [`coverage`]: which tasks a set of harnesses solves together;
+//! - [`record`]: files that are whole or absent, versioned and hashed.
+//!
+//! It runs no harness, trains nothing and asks no model.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod beta;
+pub mod cluster;
+pub mod coverage;
+pub mod digest;
+pub mod evidence;
+pub mod pool;
+pub mod profile;
+pub mod record;
+pub mod select;
+pub mod sibling;
+
+pub use cluster::{Cluster, ClusterError};
+pub use coverage::{Complementarity, Coverage, RateMatrix, complementarity, union_coverage};
+pub use digest::Digest;
+pub use evidence::EvidenceRow;
+pub use pool::{PoolBuilder, PoolError, SiblingPool};
+pub use profile::{BehaviorProfile, Given, ProfileConfig, ProfileError, Scope, Stats, Utility};
+pub use record::RecordError;
+pub use select::{
+    BallotRecord, Decision, Probe, RescueEvidence, RouteContext, SelectError, SelectSiblings,
+};
+pub use sibling::{AcceptanceEvidence, Sibling};

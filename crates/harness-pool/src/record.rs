@@ -1,0 +1,319 @@
+//! Files that are whole or absent: written aside, versioned, hashed, bounded in size.
+//!
+//! A record is one JSON object with `format_version`, `kind` and `hash` beside its content. The hash
+//! (blake3, 64 hex digits) is taken over the object as it stands in the file, without `hash` itself and with
+//! keys sorted; so a later code that knows more fields still verifies an old file (bug report J4), and an
+//! edited file is never taken for the old one (bug report J5). White space and key order do not matter.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::pool::PoolError;
+use crate::profile::ProfileError;
+
+/// Deepest nesting of a record, which is the JSON reader's own limit.
+pub const MAX_DEPTH: usize = 127;
+
+/// What a file is, and how large it may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Format {
+    pub(crate) kind: &'static str,
+    pub(crate) version: u64,
+    pub(crate) max_bytes: u64,
+}
+
+/// Why a file cannot be written or read. Every message says what is wrong, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is larger than any file of its kind.
+    #[error("{}: larger than {max_bytes} bytes, which no {kind} is: check the path", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        kind: &'static str,
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// The file is not JSON, or nests deeper than [`MAX_DEPTH`].
+    #[error(
+        "{}: not JSON at line {line}, column {column} ({source}): restore the file from a copy",
+        path.display()
+    )]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 1; 0 before the first byte of a line.
+        column: usize,
+        /// What the reader said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The file is JSON, but not of the expected kind.
+    #[error("{}: not a {expected} file, {problem}: check the path", path.display())]
+    OtherKind {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        expected: &'static str,
+        /// What is missing or different.
+        problem: String,
+    },
+    /// The file was made by a newer version of this code.
+    #[error(
+        "{}: made by a newer version (format {found}, this code reads up to {supported}): \
+         update harness-pool",
+        path.display()
+    )]
+    NewerVersion {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: u64,
+        /// The newest format that this code reads.
+        supported: u64,
+    },
+    /// The content is not what was written.
+    #[error(
+        "{}: changed since it was written (hash {expected} expected, {found} found): restore the file \
+         from a copy, or build and save it anew",
+        path.display()
+    )]
+    HashMismatch {
+        /// The file.
+        path: PathBuf,
+        /// The hash that the file states.
+        expected: String,
+        /// The hash of its content.
+        found: String,
+    },
+    /// The content is whole, but a field is missing, unknown or of another type.
+    #[error("{}: not the shape of a {kind}: {source}", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        kind: &'static str,
+        /// What the reader said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The content is whole, but is no pool that could have been frozen.
+    #[error("{}: not a valid pool: {source}", path.display())]
+    Pool {
+        /// The file.
+        path: PathBuf,
+        /// Which harness, and why.
+        #[source]
+        source: PoolError,
+    },
+    /// The content is whole, but its rows contradict each other.
+    #[error("{}: not a valid profile: {source}", path.display())]
+    Profile {
+        /// The file.
+        path: PathBuf,
+        /// Which row, and why.
+        #[source]
+        source: ProfileError,
+    },
+}
+
+/// The object that is hashed: content, version and kind, without the hash.
+fn envelope(format: Format, body: &impl Serialize) -> Map<String, Value> {
+    let body = serde_json::to_value(body).expect("a record is plain data with text keys");
+    let mut object = Map::new();
+    object.insert("format_version".into(), format.version.into());
+    object.insert("kind".into(), format.kind.into());
+    if let Value::Object(fields) = body {
+        object.extend(fields);
+    }
+    object
+}
+
+fn hash_of(object: &Map<String, Value>) -> String {
+    let mut value = Value::Object(object.clone());
+    value.sort_all_objects();
+    blake3::hash(value.to_string().as_bytes())
+        .to_hex()
+        .to_string()
+}
+
+/// The hash that a record of this content has.
+pub(crate) fn content_hash(format: Format, body: &impl Serialize) -> String {
+    hash_of(&envelope(format, body))
+}
+
+/// Writes a record so that the path holds the old file or the new one, whole, at every moment
+/// (bug report C1).
+pub(crate) fn save(path: &Path, format: Format, body: &impl Serialize) -> Result<(), RecordError> {
+    let object = envelope(format, body);
+    let mut file = Map::new();
+    let (version, kind) = (object["format_version"].clone(), object["kind"].clone());
+    file.insert("format_version".into(), version);
+    file.insert("kind".into(), kind);
+    file.insert("hash".into(), hash_of(&object).into());
+    file.extend(object);
+    let mut text = serde_json::to_vec_pretty(&file).expect("a JSON value has a text");
+    text.push(b'\n');
+    replace_file(path, &text)
+}
+
+/// Reads a record and gives back its content and its hash, verified.
+pub(crate) fn load<T: DeserializeOwned>(
+    path: &Path,
+    format: Format,
+) -> Result<(T, String), RecordError> {
+    let text = read_bounded(path, format)?;
+    let value: Value = serde_json::from_slice(&text).map_err(|source| RecordError::NotJson {
+        path: path.to_owned(),
+        line: source.line(),
+        column: source.column(),
+        source,
+    })?;
+    let mut object = check_kind(path, format, value)?;
+    let hash = check_hash(path, format, &mut object)?;
+    object.remove("format_version");
+    object.remove("kind");
+    match serde_json::from_value(Value::Object(object)) {
+        Ok(content) => Ok((content, hash)),
+        Err(source) => Err(RecordError::Shape {
+            path: path.to_owned(),
+            kind: format.kind,
+            source,
+        }),
+    }
+}
+
+fn other_kind(path: &Path, format: Format, problem: impl Into<String>) -> RecordError {
+    RecordError::OtherKind {
+        path: path.to_owned(),
+        expected: format.kind,
+        problem: problem.into(),
+    }
+}
+
+fn check_kind(
+    path: &Path,
+    format: Format,
+    value: Value,
+) -> Result<Map<String, Value>, RecordError> {
+    let Value::Object(object) = value else {
+        return Err(other_kind(path, format, "it is no JSON object"));
+    };
+    match object.get("kind").and_then(Value::as_str) {
+        Some(kind) if kind == format.kind => {}
+        Some(kind) => return Err(other_kind(path, format, format!("its kind is {kind:?}"))),
+        None => return Err(other_kind(path, format, "it has no `kind`")),
+    }
+    match object.get("format_version").and_then(Value::as_u64) {
+        None | Some(0) => Err(other_kind(path, format, "it has no valid `format_version`")),
+        Some(found) if found > format.version => Err(RecordError::NewerVersion {
+            path: path.to_owned(),
+            found,
+            supported: format.version,
+        }),
+        Some(_) => Ok(object),
+    }
+}
+
+fn check_hash(
+    path: &Path,
+    format: Format,
+    object: &mut Map<String, Value>,
+) -> Result<String, RecordError> {
+    let Some(Value::String(expected)) = object.remove("hash") else {
+        return Err(other_kind(path, format, "it has no `hash`"));
+    };
+    let found = hash_of(object);
+    if found == expected {
+        return Ok(found);
+    }
+    Err(RecordError::HashMismatch {
+        path: path.to_owned(),
+        expected,
+        found,
+    })
+}
+
+fn read_bounded(path: &Path, format: Format) -> Result<Vec<u8>, RecordError> {
+    let file = File::open(path).map_err(io_error("open", path))?;
+    let mut text = Vec::new();
+    file.take(format.max_bytes + 1)
+        .read_to_end(&mut text)
+        .map_err(io_error("read", path))?;
+    if text.len() as u64 <= format.max_bytes {
+        return Ok(text);
+    }
+    Err(RecordError::TooLarge {
+        path: path.to_owned(),
+        kind: format.kind,
+        max_bytes: format.max_bytes,
+    })
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
+    let path = path.to_owned();
+    move |source| RecordError::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+fn replace_file(path: &Path, text: &[u8]) -> Result<(), RecordError> {
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let (aside, mut file) = create_aside(path, folder)?;
+    let written = file
+        .write_all(text)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&aside, path));
+    drop(file);
+    if let Err(source) = written {
+        // The failure to write is what the caller must hear of; what lies aside is harmless.
+        let _ = fs::remove_file(&aside);
+        return Err(io_error("write", path)(source));
+    }
+    if cfg!(unix) {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(io_error("sync", folder))?;
+    }
+    Ok(())
+}
+
+/// Creates a file that no one else writes, in the folder of the target so that a rename stays within one
+/// file system.
+fn create_aside(path: &Path, folder: &Path) -> Result<(PathBuf, File), RecordError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let process = std::process::id();
+    for n in 0_u32.. {
+        let aside = folder.join(format!(".{name}.{process}.{n}.tmp"));
+        match OpenOptions::new().write(true).create_new(true).open(&aside) {
+            Ok(file) => return Ok((aside, file)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && n < 1000 => {}
+            Err(source) => return Err(io_error("create", &aside)(source)),
+        }
+    }
+    unreachable!("the loop ends at the 1001st name")
+}
