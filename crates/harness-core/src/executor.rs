@@ -1,13 +1,23 @@
-//! Runs harnesses on tasks: many episodes in flight over one policy.
+//! Runs harnesses on tasks: many episodes in flight over one policy, on as many threads as there are policies.
+//!
+//! What an attempt does depends on its job alone, never on which thread or beside which others it runs.
+//! A fault of the machinery ends one attempt, with its cause, and is tried again on a fresh environment.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::environment::MakeEnvironment;
+use crate::episode::{Episode, Next};
 use crate::harness::HarnessSpec;
 use crate::ids::{GroupId, RolloutId, RunId};
+use crate::policy::{Codec, Generation, Policy, PolicyError};
 use crate::seed::Seed;
 use crate::task::Task;
-use crate::trajectory::RolloutRole;
+use crate::trajectory::{RolloutRole, Trajectory};
+
+/// How long one poll may wait before deadlines are looked at again.
+const POLL: Duration = Duration::from_millis(50);
 
 /// One attempt to be made.
 #[derive(Debug, Clone)]
@@ -35,10 +45,190 @@ pub struct ExecOptions {
     pub run_id: RunId,
     /// Temperature; reply lengths come from each harness's limits.
     pub temperature: f32,
-    /// Most episodes in flight.
+    /// Most episodes in flight on one thread.
     pub max_in_flight: usize,
-    /// Wall-clock limit of one attempt (bug report F10); an attempt past it is an infrastructure error.
+    /// Wall-clock limit of one attempt (bug report F10); an attempt past it is an infrastructure error and
+    /// is not tried again.
     pub rollout_timeout: Duration,
     /// How often an invalid attempt is made again on a fresh environment.
     pub retries: u32,
+}
+
+/// Makes every attempt and returns the trajectories in the order of the jobs.
+///
+/// One thread per policy; whole groups are handed to threads, so that prompts can be shared. Without a policy
+/// every attempt is an infrastructure error.
+///
+/// # Determinism
+/// The trajectories do not depend on the number of policies, unless a deadline passes.
+pub fn run_jobs(
+    mut policies: Vec<Box<dyn Policy>>,
+    codec: &dyn Codec,
+    envs: &dyn MakeEnvironment,
+    jobs: Vec<Job>,
+    options: &ExecOptions,
+) -> Vec<Trajectory> {
+    let shared = Shared {
+        codec,
+        envs,
+        options,
+        results: Mutex::new((0..jobs.len()).map(|_| None).collect()),
+        queue: Mutex::new(by_group(&jobs)),
+        jobs: &jobs,
+    };
+    let last = policies.pop();
+    std::thread::scope(|scope| {
+        for mut policy in policies {
+            let shared = &shared;
+            scope.spawn(move || shared.work(policy.as_mut()));
+        }
+        if let Some(mut policy) = last {
+            shared.work(policy.as_mut());
+        }
+    });
+    let results = shared
+        .results
+        .into_inner()
+        .expect("no thread panicked while it held the lock");
+    results
+        .into_iter()
+        .zip(&jobs)
+        .map(|(done, job)| done.unwrap_or_else(|| Episode::never_ran(job, options)))
+        .collect()
+}
+
+/// Indexes of the jobs, neighbours of one group and harness together.
+fn by_group(jobs: &[Job]) -> VecDeque<Vec<usize>> {
+    let mut queue: VecDeque<Vec<usize>> = VecDeque::new();
+    for (i, job) in jobs.iter().enumerate() {
+        match queue.back_mut() {
+            Some(last) if is_neighbour(&jobs[last[0]], job) => last.push(i),
+            _ => queue.push_back(vec![i]),
+        }
+    }
+    queue
+}
+
+fn is_neighbour(a: &Job, b: &Job) -> bool {
+    a.group_id == b.group_id && Arc::ptr_eq(&a.harness, &b.harness)
+}
+
+struct Shared<'a> {
+    codec: &'a dyn Codec,
+    envs: &'a dyn MakeEnvironment,
+    options: &'a ExecOptions,
+    jobs: &'a [Job],
+    queue: Mutex<VecDeque<Vec<usize>>>,
+    results: Mutex<Vec<Option<Trajectory>>>,
+}
+
+/// Episodes in flight on one thread, by rollout.
+type InFlight<'a> = BTreeMap<RolloutId, (usize, Episode<'a>)>;
+
+impl<'a> Shared<'a> {
+    fn work(&self, policy: &mut dyn Policy) {
+        let mut open = InFlight::new();
+        loop {
+            self.fill(&mut open, policy);
+            if open.is_empty() {
+                return;
+            }
+            for (id, answer) in policy.poll(POLL) {
+                if let Some((at, episode)) = open.remove(&id) {
+                    self.advance(at, episode, answer, &mut open, policy);
+                }
+            }
+            self.drop_overdue(&mut open, policy);
+        }
+    }
+
+    /// Starts episodes of whole groups while there is room.
+    fn fill(&self, open: &mut InFlight<'a>, policy: &mut dyn Policy) {
+        while open.len() < self.options.max_in_flight.max(1) {
+            let next = self
+                .queue
+                .lock()
+                .expect("no thread panicked while it held the lock")
+                .pop_front();
+            let Some(group) = next else { return };
+            for at in group {
+                self.start(at, 0, open, policy);
+            }
+        }
+    }
+
+    fn start(&self, at: usize, n_tries: u32, open: &mut InFlight<'a>, policy: &mut dyn Policy) {
+        let job = &self.jobs[at];
+        let mut episode = Episode::new(job, self.codec, self.options, policy.version(), n_tries);
+        let next = episode.start(self.envs);
+        self.go_on(at, episode, next, open, policy);
+    }
+
+    fn advance(
+        &self,
+        at: usize,
+        mut episode: Episode<'a>,
+        answer: Result<Generation, PolicyError>,
+        open: &mut InFlight<'a>,
+        policy: &mut dyn Policy,
+    ) {
+        let next = episode.take(answer);
+        self.go_on(at, episode, next, open, policy);
+    }
+
+    fn go_on(
+        &self,
+        at: usize,
+        mut episode: Episode<'a>,
+        next: Next,
+        open: &mut InFlight<'a>,
+        policy: &mut dyn Policy,
+    ) {
+        let next = match next {
+            Next::Ask(request) => match policy.submit(request) {
+                Ok(()) => {
+                    open.insert(self.jobs[at].rollout_id.clone(), (at, episode));
+                    return;
+                }
+                Err(error) => episode.take(Err(error)),
+            },
+            Next::Finished => Next::Finished,
+        };
+        debug_assert!(matches!(next, Next::Finished));
+        self.finish(at, episode, open, policy);
+    }
+
+    fn finish(
+        &self,
+        at: usize,
+        episode: Episode<'a>,
+        open: &mut InFlight<'a>,
+        policy: &mut dyn Policy,
+    ) {
+        policy.release(&self.jobs[at].rollout_id);
+        let n_tries = episode.n_tries();
+        if episode.may_retry() && n_tries < self.options.retries {
+            drop(episode);
+            self.start(at, n_tries + 1, open, policy);
+            return;
+        }
+        let trajectory = episode.into_trajectory();
+        self.results
+            .lock()
+            .expect("no thread panicked while it held the lock")[at] = Some(trajectory);
+    }
+
+    /// Ends attempts whose deadline passed while the policy still owes an answer.
+    fn drop_overdue(&self, open: &mut InFlight<'a>, policy: &mut dyn Policy) {
+        let overdue: Vec<RolloutId> = open
+            .iter()
+            .filter(|(_, (_, episode))| episode.is_overdue())
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in overdue {
+            if let Some((at, episode)) = open.remove(&id) {
+                self.advance(at, episode, Err(PolicyError::Deadline), open, policy);
+            }
+        }
+    }
 }

@@ -12,6 +12,7 @@
 
 pub mod chat;
 pub mod environment;
+mod episode;
 pub mod executor;
 pub mod group;
 pub mod harness;
@@ -22,13 +23,15 @@ pub mod policy;
 pub mod rules;
 pub mod seed;
 pub mod task;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod trajectory;
 
 pub use chat::{ChatError, ChatModel, ChatReply, ChatRequest};
 pub use environment::{
     Action, EnvError, Environment, Fact, Facts, MakeEnvironment, Part, StepResult,
 };
-pub use executor::{ExecOptions, Job};
+pub use executor::{ExecOptions, Job, run_jobs};
 pub use group::{FailedGroup, GroupCheck, GroupError, RescuedGroup, RolloutGroup};
 pub use harness::{
     ActionFormat, BaseHarness, Comparison, Condition, CounterUpdate, Effect, ErrorView,

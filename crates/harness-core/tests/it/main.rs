@@ -1,0 +1,4 @@
+//! Behaviour of the executor, of overlays and of projection, over the toy world.
+
+mod executor;
+mod overlay;
