@@ -1,6 +1,6 @@
 //! One attempt as evidence on a harness.
 
-use harness_core::{HarnessId, PolicyVersion, RolloutId, TaskId};
+use harness_core::{HarnessId, Outcome, PolicyVersion, RolloutId, TaskId, Trajectory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,10 @@ use crate::cluster::Cluster;
 
 /// One valid attempt, as a behaviour profile keeps it. Attempts that say nothing about the policy (faults of
 /// the machinery, bug report F1) must not become rows.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent facts of one attempt, each a field of the file"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvidenceRow {
@@ -33,6 +37,31 @@ pub struct EvidenceRow {
     pub tokens: u64,
     /// The version of the policy.
     pub policy_version: PolicyVersion,
-    /// Whether a rule of the overlay acted at least once.
+    /// Whether a rule of the overlay acted at least once in a turn; texts shown at the start are not counted.
     pub fired: bool,
+}
+
+impl EvidenceRow {
+    /// The row of an attempt; `None` if the attempt says nothing about the policy. A truncated attempt is a
+    /// row that did not solve its task: an overlay that overflows the window is the harness's own doing.
+    pub fn from_trajectory(
+        attempt: &Trajectory,
+        cluster: Cluster,
+        base_failed_all: bool,
+        is_selected: bool,
+    ) -> Option<Self> {
+        attempt.outcome.is_valid().then(|| Self {
+            rollout: attempt.rollout_id.clone(),
+            harness: attempt.harness_id.clone(),
+            task: attempt.task_id.clone(),
+            cluster,
+            solved: attempt.outcome == Outcome::Solved,
+            base_failed_all,
+            is_selected,
+            turns: attempt.turns.len() as u32,
+            tokens: attempt.n_tokens() as u64,
+            policy_version: attempt.policy_version,
+            fired: attempt.turns.iter().any(|turn| !turn.fired.is_empty()),
+        })
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`sibling`], [`pool`]: what a sibling is, and the pool that is frozen while a policy trains;
 //! - [`cluster`], [`digest`]: a task's failures as a router may see them, without its family;
-//! - [`evidence`], [`profile`], [`beta`]: rows of evidence, and what they say of each harness;
+//! - [`evidence`], [`profile`], [`stats`], [`beta`]: rows of evidence, and what they say of each harness;
 //! - [`select`]: the trait [`SelectSiblings`] and what passes through it;
 //! - [`coverage`]: which tasks a set of harnesses solves together;
 //! - [`record`]: files that are whole or absent, versioned and hashed.
@@ -21,15 +21,17 @@ pub mod profile;
 pub mod record;
 pub mod select;
 pub mod sibling;
+pub mod stats;
 
 pub use cluster::{Cluster, ClusterError};
 pub use coverage::{Complementarity, Coverage, RateMatrix, complementarity, union_coverage};
 pub use digest::Digest;
 pub use evidence::EvidenceRow;
 pub use pool::{PoolBuilder, PoolError, SiblingPool};
-pub use profile::{BehaviorProfile, Given, ProfileConfig, ProfileError, Scope, Stats, Utility};
+pub use profile::{BehaviorProfile, Examples, ProfileConfig, ProfileError};
 pub use record::RecordError;
 pub use select::{
     BallotRecord, Decision, Probe, RescueEvidence, RouteContext, SelectError, SelectSiblings,
 };
 pub use sibling::{AcceptanceEvidence, Sibling};
+pub use stats::{Given, Scope, Stats, Utility};

@@ -29,6 +29,7 @@ const FORMAT: Format = Format {
     kind: "sibling_pool",
     version: POOL_FORMAT_VERSION,
     max_bytes: MAX_POOL_BYTES,
+    is_pretty: true,
 };
 
 /// Why a sibling cannot enter a pool.

@@ -8,10 +8,10 @@ use harness_core::{HarnessId, PolicyVersion, RolloutId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::beta;
 use crate::cluster::Cluster;
 use crate::evidence::EvidenceRow;
 use crate::record::{self, Format, RecordError};
+use crate::stats::{Cell, CellKey, Given, Scope, Stats, Utility};
 
 /// The newest format of a profile file that this code reads, and the one that it writes.
 pub const PROFILE_FORMAT_VERSION: u64 = 1;
@@ -22,6 +22,7 @@ const FORMAT: Format = Format {
     kind: "behavior_profile",
     version: PROFILE_FORMAT_VERSION,
     max_bytes: MAX_PROFILE_BYTES,
+    is_pretty: false,
 };
 
 /// How evidence is weighed.
@@ -54,66 +55,6 @@ pub enum ProfileError {
     HalfLife(f64),
 }
 
-/// Which clusters a question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope<'a> {
-    /// All of them.
-    All,
-    /// One cluster.
-    Cluster(&'a Cluster),
-    /// Clusters of this verb, whatever the error.
-    Verb(&'a str),
-    /// Clusters of this error kind, whatever the verb.
-    ErrorKind(&'a str),
-}
-
-/// Which rows a question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given {
-    /// All rows: for Rank-1, where no failed attempts are looked at.
-    Anything,
-    /// Rows of tasks that the base had just failed in all attempts: for rescue.
-    BaseFailedAll,
-    /// The same, without routed rescues: unbiased by the router's own choices.
-    BaseFailedAllProbed,
-}
-
-/// What rows say together. Counts are raw; `weight` and `weighted_successes` are discounted by age.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stats {
-    /// Attempts.
-    pub attempts: u64,
-    /// Attempts that solved their task.
-    pub successes: u64,
-    /// Attempts that a router chose.
-    pub selected: u64,
-    /// Attempts in which a rule acted.
-    pub fired: u64,
-    /// Turns over all attempts.
-    pub turns: u64,
-    /// Tokens over all attempts.
-    pub tokens: u64,
-    /// Discounted attempts: the effective sample size.
-    pub weight: f64,
-    /// Discounted successes, at most `weight`.
-    pub weighted_successes: f64,
-}
-
-/// The gain of a sibling over fresh base retries, both on tasks that the base had failed; probes only.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Utility {
-    /// Difference of the two Beta means, in `(-1, 1)`.
-    pub mean: f64,
-    /// Lower 95 % bound, by the normal approximation to the difference of two Betas.
-    pub low: f64,
-    /// Upper 95 % bound.
-    pub high: f64,
-    /// Attempts under the sibling.
-    pub sibling_attempts: u64,
-    /// Fresh base retries.
-    pub base_attempts: u64,
-}
-
 /// Tasks that show what a sibling does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Examples {
@@ -133,25 +74,6 @@ pub struct BehaviorProfile {
     config: ProfileConfig,
     rows: BTreeMap<RolloutId, EvidenceRow>,
     cells: BTreeMap<HarnessId, BTreeMap<Cluster, Cell>>,
-}
-
-/// Counts by policy version, so that discounts are applied to whole numbers in one fixed order.
-type Cell = BTreeMap<CellKey, Counts>;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct CellKey {
-    version: PolicyVersion,
-    base_failed_all: bool,
-    is_selected: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Counts {
-    attempts: u64,
-    successes: u64,
-    fired: u64,
-    turns: u64,
-    tokens: u64,
 }
 
 /// The content of a profile file, beside `format_version`, `kind` and `hash`.
@@ -270,16 +192,7 @@ impl BehaviorProfile {
     /// A sibling is unroutable where `high < 0`. Without evidence the interval is wide around 0.
     pub fn utility(&self, sibling: &HarnessId, base: &HarnessId, scope: Scope<'_>) -> Utility {
         let of = |harness| self.stats(harness, scope, Given::BaseFailedAllProbed);
-        let (sibling, base) = (of(sibling), of(base));
-        let mean = sibling.mean() - base.mean();
-        let half = 1.959_964 * (sibling.variance() + base.variance()).sqrt();
-        Utility {
-            mean,
-            low: mean - half,
-            high: mean + half,
-            sibling_attempts: sibling.attempts,
-            base_attempts: base.attempts,
-        }
+        Utility::between(&of(sibling), &of(base))
     }
 
     /// Attempts of a harness that failed a task which the base had solved.
@@ -345,19 +258,9 @@ impl BehaviorProfile {
     }
 
     fn count(&mut self, row: &EvidenceRow) {
-        let key = CellKey {
-            version: row.policy_version,
-            base_failed_all: row.base_failed_all,
-            is_selected: row.is_selected,
-        };
         let cells = self.cells.entry(row.harness.clone()).or_default();
         let cell = cells.entry(row.cluster.clone()).or_default();
-        let counts = cell.entry(key).or_default();
-        counts.attempts += 1;
-        counts.successes += u64::from(row.solved);
-        counts.fired += u64::from(row.fired);
-        counts.turns += u64::from(row.turns);
-        counts.tokens = counts.tokens.saturating_add(row.tokens);
+        cell.entry(CellKey::of(row)).or_default().count(row);
     }
 
     fn weight(&self, version: PolicyVersion) -> f64 {
@@ -371,57 +274,4 @@ impl BehaviorProfile {
 
 fn is_harm(row: &EvidenceRow) -> bool {
     !row.base_failed_all && !row.is_selected && !row.solved
-}
-
-impl Scope<'_> {
-    fn holds(self, cluster: &Cluster) -> bool {
-        match self {
-            Self::All => true,
-            Self::Cluster(wanted) => cluster == wanted,
-            Self::Verb(verb) => cluster.verb() == verb,
-            Self::ErrorKind(kind) => cluster.error_kind() == kind,
-        }
-    }
-}
-
-impl Given {
-    fn holds(self, key: CellKey) -> bool {
-        match self {
-            Self::Anything => true,
-            Self::BaseFailedAll => key.base_failed_all,
-            Self::BaseFailedAllProbed => key.base_failed_all && !key.is_selected,
-        }
-    }
-}
-
-impl Stats {
-    /// Mean of Beta(1 + s, 1 + f) over discounted counts, in `(0, 1)`; 0.5 without evidence.
-    pub fn mean(&self) -> f64 {
-        beta::mean(self.weighted_successes, self.weighted_failures())
-    }
-
-    /// Central 95 % interval of the same Beta.
-    pub fn interval95(&self) -> (f64, f64) {
-        beta::interval95(self.weighted_successes, self.weighted_failures())
-    }
-
-    /// Variance of the same Beta.
-    pub fn variance(&self) -> f64 {
-        beta::variance(self.weighted_successes, self.weighted_failures())
-    }
-
-    fn weighted_failures(&self) -> f64 {
-        (self.weight - self.weighted_successes).max(0.0)
-    }
-
-    fn add(&mut self, key: CellKey, counts: &Counts, weight: f64) {
-        self.attempts += counts.attempts;
-        self.successes += counts.successes;
-        self.selected += if key.is_selected { counts.attempts } else { 0 };
-        self.fired += counts.fired;
-        self.turns += counts.turns;
-        self.tokens = self.tokens.saturating_add(counts.tokens);
-        self.weight += weight * counts.attempts as f64;
-        self.weighted_successes += weight * counts.successes as f64;
-    }
 }

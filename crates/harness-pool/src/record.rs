@@ -25,6 +25,8 @@ pub(crate) struct Format {
     pub(crate) kind: &'static str,
     pub(crate) version: u64,
     pub(crate) max_bytes: u64,
+    /// Whether people read it, so that it is worth its white space.
+    pub(crate) is_pretty: bool,
 }
 
 /// Why a file cannot be written or read. Every message says what is wrong, where, and what to do.
@@ -42,8 +44,8 @@ pub enum RecordError {
         #[source]
         source: io::Error,
     },
-    /// The file is larger than any file of its kind.
-    #[error("{}: larger than {max_bytes} bytes, which no {kind} is: check the path", path.display())]
+    /// The file is, or would be, larger than any file of its kind may be.
+    #[error("{}: larger than {max_bytes} bytes, the most that a {kind} may be: check the path, or keep less", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -172,8 +174,14 @@ pub(crate) fn save(path: &Path, format: Format, body: &impl Serialize) -> Result
     file.insert("kind".into(), kind);
     file.insert("hash".into(), hash_of(&object).into());
     file.extend(object);
-    let mut text = serde_json::to_vec_pretty(&file).expect("a JSON value has a text");
+    let text = if format.is_pretty {
+        serde_json::to_vec_pretty(&file)
+    } else {
+        serde_json::to_vec(&file)
+    };
+    let mut text = text.expect("a JSON value has a text");
     text.push(b'\n');
+    check_size(path, format, &text)?;
     replace_file(path, &text)
 }
 
@@ -260,8 +268,13 @@ fn read_bounded(path: &Path, format: Format) -> Result<Vec<u8>, RecordError> {
     file.take(format.max_bytes + 1)
         .read_to_end(&mut text)
         .map_err(io_error("read", path))?;
+    check_size(path, format, &text)?;
+    Ok(text)
+}
+
+fn check_size(path: &Path, format: Format, text: &[u8]) -> Result<(), RecordError> {
     if text.len() as u64 <= format.max_bytes {
-        return Ok(text);
+        return Ok(());
     }
     Err(RecordError::TooLarge {
         path: path.to_owned(),

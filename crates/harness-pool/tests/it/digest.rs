@@ -1,0 +1,135 @@
+//! Digests and clusters of failed attempts.
+
+use harness_core::{
+    Fact, GroupId, HarnessId, Outcome, PolicyVersion, RolloutId, RolloutRole, RunId, Sampling,
+    Split, TRAJECTORY_SCHEMA_VERSION, TaskId, Trajectory, Turn,
+};
+use harness_pool::{Cluster, Digest, EvidenceRow};
+
+/// An attempt whose turns had these error kinds; `""` for a turn without the fact.
+fn attempt(n: u32, outcome: Outcome, kinds: &[&str]) -> Trajectory {
+    let turn = |kind: &&str| {
+        let mut turn = Turn::default();
+        if !kind.is_empty() {
+            turn.facts
+                .insert("error_kind".into(), Fact::Text((*kind).into()));
+        }
+        turn
+    };
+    Trajectory {
+        schema_version: TRAJECTORY_SCHEMA_VERSION,
+        run_id: RunId::new("r").unwrap(),
+        rollout_id: RolloutId::new(format!("a{n}")).unwrap(),
+        group_id: GroupId::new("g").unwrap(),
+        task_id: TaskId::new("t").unwrap(),
+        env: "toy".into(),
+        split: Split::Train,
+        harness_id: HarnessId::new("base").unwrap(),
+        policy_version: PolicyVersion(3),
+        attempt: n,
+        role: RolloutRole::Base,
+        outcome,
+        reward: None,
+        prompt: vec![],
+        turns: kinds.iter().map(turn).collect(),
+        error: None,
+        rule_errors: 0,
+        unprojectable: None,
+        sampling: Sampling {
+            temperature: 1.0,
+            max_new_tokens: 8,
+        },
+        started: None,
+        ended: None,
+    }
+}
+
+fn failed(n: u32, kinds: &[&str]) -> Trajectory {
+    attempt(n, Outcome::Failed, kinds)
+}
+
+#[track_caller]
+fn check_kind(attempts: &[&[&str]], expect: &str) {
+    let attempts: Vec<Trajectory> = attempts
+        .iter()
+        .enumerate()
+        .map(|(n, kinds)| failed(n as u32, kinds))
+        .collect();
+    let mut reversed = attempts.clone();
+    reversed.reverse();
+    for attempts in [attempts, reversed] {
+        assert_eq!(
+            Digest::from_attempts("Play it", &attempts).error_kind,
+            expect
+        );
+    }
+}
+
+#[test]
+fn error_kinds() {
+    check_kind(&[], "none");
+    check_kind(&[&["", "none"]], "none");
+    check_kind(&[&["login", "page", "none"]], "page");
+    check_kind(&[&["login"], &["login"], &["page"]], "login");
+    check_kind(&[&["login"], &["page"]], "login");
+    check_kind(&[&["none"], &["page"]], "page");
+    check_kind(&[&["none"], &["none"], &["page"]], "none");
+}
+
+#[test]
+fn faults_are_left_out() {
+    let fault = attempt(0, Outcome::InfraError, &["boom"]);
+    let digest = Digest::from_attempts("Play it", &[fault.clone(), failed(1, &["login"])]);
+    assert_eq!(
+        (digest.error_kind.as_str(), digest.n_attempts),
+        ("login", 1)
+    );
+    let cluster = digest.cluster();
+    assert_eq!(
+        EvidenceRow::from_trajectory(&fault, cluster.clone(), true, false),
+        None
+    );
+    let row = EvidenceRow::from_trajectory(&failed(1, &["login"]), cluster, true, false).unwrap();
+    assert!(!row.solved && row.turns == 1 && row.policy_version == PolicyVersion(3));
+}
+
+#[test]
+fn ends_of_attempts() {
+    let within = |kinds: &[&str], limit| {
+        let digest = Digest::from_attempts_within("Play it", &[failed(0, kinds)], limit);
+        (digest.hit_turn_limit, digest.gave_up)
+    };
+    assert_eq!(within(&["login", "none"], 2), (true, false));
+    assert_eq!(within(&["login", "none"], 3), (false, true));
+    assert_eq!(within(&["login", "login"], 3), (false, false));
+    let mut by_fact = failed(0, &["none"]);
+    by_fact.turns[0]
+        .facts
+        .insert("turns_left".into(), Fact::Int(0));
+    assert!(Digest::from_attempts("Play it", &[by_fact]).hit_turn_limit);
+}
+
+#[track_caller]
+fn check_cluster(instruction: &str, kind: &str, expect: &str) {
+    let cluster = Cluster::of(instruction, kind);
+    assert_eq!(cluster.as_str(), expect);
+    assert_eq!(Cluster::try_from(expect.to_owned()).unwrap(), cluster);
+}
+
+#[test]
+fn clusters() {
+    check_cluster("Play the song", "", "play/none");
+    check_cluster("  please SEND it", "a/b c", "send/a_b_c");
+    check_cluster("How many songs?", "unseen", "how_many/unseen");
+    check_cluster("", "x", "any/x");
+    check_cluster(
+        "\u{c9}coute",
+        &"k".repeat(99),
+        &format!("_coute/{}", "k".repeat(40)),
+    );
+    for bad in ["", "a", "a/", "/b", "a/b/c", "a b/c"] {
+        assert!(Cluster::try_from(bad.to_owned()).is_err(), "{bad:?}");
+    }
+    let parts = Cluster::unseen("Play it");
+    assert_eq!((parts.verb(), parts.error_kind()), ("play", "unseen"));
+}

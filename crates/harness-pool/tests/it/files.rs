@@ -1,0 +1,251 @@
+//! Files of pools and profiles: whole or absent, versioned, never silently different.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use harness_core::Seed;
+use harness_pool::{BehaviorProfile, PoolBuilder, RecordError, SiblingPool};
+
+use crate::support::{base, profile, rich_pool, row};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// Loads a pool from a text written to a fresh folder.
+fn load_text(text: &[u8]) -> Result<SiblingPool, RecordError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool.json");
+    fs::write(&path, text).unwrap();
+    SiblingPool::load(&path)
+}
+
+#[test]
+fn round_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool.json");
+    let pool = rich_pool();
+    pool.save(&path).unwrap();
+    pool.save(&path).unwrap();
+    assert_eq!(SiblingPool::load(&path).unwrap(), pool);
+    let files = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files, 1, "nothing is left aside");
+    let empty = PoolBuilder::new(base(), "p".into(), "m".into()).freeze();
+    empty.save(&path).unwrap();
+    assert_eq!(SiblingPool::load(&path).unwrap(), empty);
+}
+
+#[test]
+fn j4_frozen_samples_of_format_1_load_for_ever() {
+    let pool = SiblingPool::load(data("pool-v1.json")).unwrap();
+    assert_eq!(pool.len(), 2);
+    let names: Vec<&str> = pool.siblings().iter().map(|s| s.name.as_str()).collect();
+    assert!(names.contains(&"login-first") && names.contains(&"paging"));
+    assert_eq!(pool.policy_hash(), "policy-0");
+    let rules = pool
+        .siblings()
+        .iter()
+        .map(|s| s.harness.overlay.rules.len());
+    assert_eq!(rules.sum::<usize>(), 2);
+    let profile = BehaviorProfile::load(data("profile-v1.json")).unwrap();
+    assert_eq!(profile.rows().len(), 4);
+}
+
+#[test]
+fn j4_a_newer_format_is_refused_by_name() {
+    let error = SiblingPool::load(data("pool-v2.json")).unwrap_err();
+    let text = error.to_string();
+    let wanted = "made by a newer version (format 2, this code reads up to 1): update harness-pool";
+    assert!(text.ends_with(wanted), "{text}");
+    assert!(text.contains("pool-v2.json"), "{text}");
+}
+
+#[test]
+fn j5_zero_is_not_missing() {
+    let pool = SiblingPool::load(data("pool-v1.json")).unwrap();
+    let by_name = |name: &str| pool.siblings().iter().find(|s| s.name == name).unwrap();
+    assert_eq!(by_name("login-first").evidence.regressions, Some(0));
+    assert_eq!(
+        by_name("login-first").evidence.retry_gain.to_bits(),
+        0.0_f64.to_bits()
+    );
+    assert_eq!(by_name("paging").evidence.regressions, None);
+}
+
+#[test]
+fn j5_a_copied_folder_does_not_follow_the_original() {
+    let (original, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (
+        original.path().join("pool.json"),
+        copy.path().join("pool.json"),
+    );
+    rich_pool().save(&from).unwrap();
+    fs::copy(&from, &to).unwrap();
+    let edited = fs::read_to_string(&from)
+        .unwrap()
+        .replace("Log in first.", "Log in later.");
+    fs::write(&from, edited).unwrap();
+    assert_eq!(SiblingPool::load(&to).unwrap(), rich_pool());
+    let error = SiblingPool::load(&from).unwrap_err();
+    assert!(matches!(error, RecordError::HashMismatch { .. }), "{error}");
+}
+
+#[test]
+fn white_space_and_key_order_do_not_matter() {
+    let text = fs::read_to_string(data("pool-v1.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut reversed = serde_json::Map::new();
+    for (key, value) in value.as_object().unwrap().iter().rev() {
+        reversed.insert(key.clone(), value.clone());
+    }
+    let text = serde_json::to_vec(&reversed).unwrap();
+    let pool = SiblingPool::load(data("pool-v1.json")).unwrap();
+    assert_eq!(load_text(&text).unwrap(), pool);
+}
+
+#[track_caller]
+fn check_refusal(text: &str, wanted: &str) {
+    let error = load_text(text.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains(wanted), "{error}");
+}
+
+#[test]
+fn messages_say_what_where_and_what_to_do() {
+    check_refusal("{\n  \"a\": x}", "not JSON at line 2, column 8");
+    check_refusal(
+        "[]",
+        "not a sibling_pool file, it is no JSON object: check the path",
+    );
+    check_refusal(
+        "{\"kind\": \"behavior_profile\"}",
+        "its kind is \"behavior_profile\"",
+    );
+    check_refusal(
+        "{\"kind\": \"sibling_pool\"}",
+        "it has no valid `format_version`",
+    );
+    check_refusal(
+        "{\"kind\": \"sibling_pool\", \"format_version\": 1}",
+        "it has no `hash`",
+    );
+    check_refusal(&"[".repeat(100_000), "recursion limit exceeded");
+    let missing = SiblingPool::load("no/such/pool.json")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.starts_with("cannot open no/such/pool.json"),
+        "{missing}"
+    );
+    let folder = rich_pool().save("no/such/pool.json").unwrap_err();
+    assert!(matches!(folder, RecordError::Io { .. }), "{folder}");
+}
+
+/// A file whose hash is right but whose content could never have been frozen.
+fn forged(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    let text = fs::read_to_string(data("pool-v1.json")).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    change(&mut value);
+    let object = value.as_object_mut().unwrap();
+    object.remove("hash");
+    let mut sorted = value.clone();
+    sorted.sort_all_objects();
+    let hash = blake3::hash(sorted.to_string().as_bytes())
+        .to_hex()
+        .to_string();
+    value["hash"] = hash.into();
+    value.to_string()
+}
+
+#[test]
+fn a_forged_hash_does_not_let_a_bad_harness_in() {
+    let long = forged(|file| {
+        let overrides = &mut file["siblings"][0]["harness"]["overlay"]["overrides"];
+        overrides["notes"] = serde_json::json!(["x".repeat(901)]);
+    });
+    let name = SiblingPool::load(data("pool-v1.json")).unwrap().siblings()[0]
+        .name
+        .clone();
+    check_refusal(
+        &long,
+        &format!("sibling `{name}`: its harness is not valid"),
+    );
+    let shape = forged(|file| file["siblings"][0]["surprise"] = 1.into());
+    check_refusal(
+        &shape,
+        "not the shape of a sibling_pool: unknown field `surprise`",
+    );
+    let twice = forged(|file| {
+        let first = file["siblings"][0].clone();
+        file["siblings"].as_array_mut().unwrap().push(first);
+    });
+    check_refusal(&twice, "has the same content as");
+}
+
+#[test]
+fn too_large_a_file_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool.json");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(harness_pool::pool::MAX_POOL_BYTES + 1)
+        .unwrap();
+    let error = SiblingPool::load(&path).unwrap_err();
+    assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn corruptions_never_panic_and_never_give_another_pool() {
+    let text = fs::read(data("pool-v1.json")).unwrap();
+    let pool = SiblingPool::load(data("pool-v1.json")).unwrap();
+    let mut refused = 0;
+    for n in 0..200 {
+        let at = Seed::new(1).derive("corrupt", &[n]).value() as usize;
+        let mut bad = text.clone();
+        if n % 4 == 0 {
+            bad.truncate(at % text.len());
+        } else {
+            bad[at / 8 % text.len()] ^= 1 << (at % 8);
+        }
+        match load_text(&bad) {
+            Ok(loaded) => assert_eq!(loaded, pool, "corruption {n}"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(
+        refused > 150,
+        "most corruptions are noticed, got: {refused}"
+    );
+}
+
+#[test]
+fn corrupt_profiles_are_refused_too() {
+    let text = fs::read(data("profile-v1.json")).unwrap();
+    let whole = BehaviorProfile::load(data("profile-v1.json")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    for n in 0..200 {
+        let at = Seed::new(2).derive("corrupt", &[n]).value() as usize;
+        let mut bad = text.clone();
+        bad[at / 8 % text.len()] ^= 1 << (at % 8);
+        fs::write(&path, &bad).unwrap();
+        if let Ok(loaded) = BehaviorProfile::load(&path) {
+            assert_eq!(loaded, whole, "corruption {n}");
+        }
+    }
+}
+
+#[test]
+fn profiles_round_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    let rows = vec![row("a", "t1", 0, true), row("base", "t1", 0, false)];
+    let profile = profile(rows);
+    profile.save(&path).unwrap();
+    assert_eq!(BehaviorProfile::load(&path).unwrap(), profile);
+    let error = SiblingPool::load(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("its kind is \"behavior_profile\""),
+        "{error}"
+    );
+}

@@ -1,0 +1,161 @@
+//! Profiles: pure functions of evidence and version.
+
+use harness_core::PolicyVersion;
+use harness_pool::{
+    BehaviorProfile, Cluster, EvidenceRow, Given, ProfileConfig, ProfileError, Scope,
+};
+use proptest::prelude::*;
+
+use crate::support::{id, profile, row};
+
+fn rows() -> impl Strategy<Value = Vec<EvidenceRow>> {
+    let one = (0..3_usize, 0..4_usize, 0..30_u64, any::<[bool; 3]>());
+    prop::collection::vec(one, 0..60).prop_map(|parts| {
+        let make =
+            |(n, (harness, kind, version, flags)): (usize, (usize, usize, u64, [bool; 3]))| {
+                let mut row = row(["base", "a", "b"][harness], "t", n as u32, flags[0]);
+                row.cluster = Cluster::of(["play it", "send it"][kind % 2], ["x", "y"][kind / 2]);
+                row.policy_version = PolicyVersion(version);
+                row.base_failed_all = flags[1];
+                row.is_selected = flags[2];
+                row
+            };
+        parts.into_iter().enumerate().map(make).collect()
+    })
+}
+
+fn at(rows: Vec<EvidenceRow>, version: u64) -> BehaviorProfile {
+    BehaviorProfile::from_rows(rows, PolicyVersion(version), ProfileConfig::default()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn order_and_repetition_do_not_matter(
+        (rows, shuffled) in rows().prop_flat_map(|r| (Just(r.clone()), Just(r).prop_shuffle())),
+    ) {
+        let whole = at(rows.clone(), 30);
+        let twice: Vec<_> = shuffled.iter().chain(&rows).cloned().collect();
+        prop_assert_eq!(&whole, &at(twice, 30));
+        // Row by row, and moved to the version afterwards.
+        let mut grown = at(vec![], 0);
+        for row in shuffled {
+            grown.insert([row]).unwrap();
+        }
+        grown.set_policy_version(PolicyVersion(30));
+        prop_assert_eq!(&whole, &grown);
+        for harness in ["base", "a", "b"] {
+            let of = |p: &BehaviorProfile| p.stats(&id(harness), Scope::All, Given::Anything);
+            prop_assert_eq!(of(&whole).weight.to_bits(), of(&grown).weight.to_bits());
+        }
+    }
+
+    #[test]
+    fn clusters_add_up_to_the_whole(rows in rows()) {
+        let profile = at(rows, 10);
+        for harness in ["base", "a", "b"].map(id) {
+            let all = profile.stats(&harness, Scope::All, Given::Anything);
+            let of = |c| profile.stats(&harness, Scope::Cluster(c), Given::Anything).attempts;
+            prop_assert_eq!(all.attempts, profile.clusters(&harness).map(of).sum::<u64>());
+            let (low, high) = all.interval95();
+            prop_assert!(0.0 <= low && low < all.mean() && all.mean() < high && high <= 1.0);
+        }
+    }
+}
+
+#[test]
+fn a_conflict_is_refused_and_changes_nothing() {
+    let mut profile = profile(vec![row("a", "t", 0, true)]);
+    let before = profile.clone();
+    let fresh = row("a", "t", 1, true);
+    let error = profile
+        .insert([fresh, row("a", "t", 0, false)])
+        .unwrap_err();
+    assert_eq!(
+        error,
+        ProfileError::Conflict(row("a", "t", 0, true).rollout)
+    );
+    assert_eq!(profile, before);
+}
+
+#[test]
+fn half_lives() {
+    let config = |half_life| ProfileConfig { half_life };
+    let weight = |version, half_life| {
+        let made = BehaviorProfile::from_rows(
+            [row("a", "t", 0, true)],
+            PolicyVersion(version),
+            config(half_life),
+        );
+        made.unwrap()
+            .stats(&id("a"), Scope::All, Given::Anything)
+            .weight
+    };
+    assert!((weight(20, Some(20.0)) - 0.5).abs() < 1e-12);
+    assert!((weight(20, None) - 1.0).abs() < 1e-12);
+    for bad in [0.0, -1.0, f64::NAN] {
+        let made = BehaviorProfile::from_rows([], PolicyVersion(0), config(Some(bad)));
+        assert!(matches!(made, Err(ProfileError::HalfLife(_))));
+    }
+}
+
+#[test]
+fn no_evidence_is_one_half_and_wide() {
+    let stats = profile(vec![]).stats(&id("a"), Scope::All, Given::Anything);
+    assert!((stats.mean() - 0.5).abs() < 1e-12);
+    assert_eq!((stats.attempts, stats.mean_turns()), (0, None));
+}
+
+#[test]
+fn the_base_is_a_row_and_utility_compares_with_it() {
+    let mut rows = Vec::new();
+    for n in 0..40 {
+        rows.push(row("good", "t", n, true));
+        rows.push(row("bad", "t", n, false));
+        rows.push(row("base", "t", n, n % 2 == 0));
+    }
+    // A routed rescue says nothing of what probes would find.
+    rows.push(EvidenceRow {
+        is_selected: true,
+        ..row("bad", "u", 0, true)
+    });
+    let profile = profile(rows);
+    let of = |s| profile.utility(&id(s), &id("base"), Scope::All);
+    assert!(of("good").low > 0.0 && of("bad").high < 0.0);
+    assert_eq!(
+        (of("bad").sibling_attempts, of("bad").base_attempts),
+        (40, 40)
+    );
+    assert!(of("unknown").low < 0.0 && of("unknown").high > 0.0);
+    assert_eq!(
+        profile
+            .stats(&id("bad"), Scope::All, Given::BaseFailedAll)
+            .selected,
+        1
+    );
+}
+
+#[test]
+fn regressions_and_examples() {
+    let harm = |n| EvidenceRow {
+        base_failed_all: false,
+        ..row("a", "kept", n, false)
+    };
+    let rows = vec![
+        harm(0),
+        harm(1),
+        row("a", "t1", 0, true),
+        row("a", "t1", 1, true),
+        row("a", "t2", 0, true),
+        row("a", "t3", 0, true),
+    ];
+    let profile = profile(rows);
+    assert_eq!(profile.regressions(&id("a")), 2);
+    let examples = profile.examples(&id("a"));
+    let names = |list: &[harness_core::TaskId]| {
+        list.iter()
+            .map(|t| t.as_str().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&examples.rescued), ["t1", "t2"]);
+    assert_eq!(names(&examples.harmed), ["kept"]);
+}
