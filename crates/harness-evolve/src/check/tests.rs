@@ -1,0 +1,144 @@
+use std::sync::Arc;
+
+use harness_core::{Condition, Effect, Limits, ObservationPolicy, Operand};
+
+use super::*;
+use crate::fixture::{base, rule, say, task};
+
+const INSTRUCTION: &str = "Pay back the ten dollars that I owe to Anna since our trip to the lake";
+
+fn proposal(edits: Vec<HarnessEdit>) -> Proposal {
+    Proposal {
+        edits,
+        why: String::new(),
+    }
+}
+
+fn leaks() -> LeakIndex {
+    LeakIndex::new(&[Arc::new(task("task_17", INSTRUCTION))], &[], 8, 40)
+}
+
+#[track_caller]
+fn check(config: &CheckConfig, edits: Vec<HarnessEdit>, expect: &str) {
+    let leaks = leaks();
+    let got = Checker::new(&base(), config, &leaks).check(&base(), &proposal(edits));
+    assert_eq!(
+        got.as_ref().map_or_else(Rejection::kind, |_| "ok"),
+        expect,
+        "{got:?}"
+    );
+}
+
+#[test]
+fn sound_edits_pass() {
+    let config = CheckConfig::default();
+    check(&config, vec![say("pages", "ask for the next page")], "ok");
+    check(
+        &config,
+        vec![HarnessEdit::AddNote("log in first".into())],
+        "ok",
+    );
+    check(&config, Vec::new(), "empty");
+    check(
+        &config,
+        vec![HarnessEdit::RemoveRule("none".into())],
+        "invalid",
+    );
+}
+
+#[test]
+fn e3_leaks_are_refused_wherever_they_stand() {
+    let config = CheckConfig::default();
+    check(
+        &config,
+        vec![say("a", &format!("hint: {INSTRUCTION}"))],
+        "leak",
+    );
+    check(
+        &config,
+        vec![HarnessEdit::AddNote(INSTRUCTION.to_uppercase())],
+        "leak",
+    );
+    check(&config, vec![say("task_17", "fine")], "leak");
+    let mut memorised = rule("a", "fine");
+    memorised.when = Condition::Not(Box::new(Condition::Contains {
+        value: Operand::Instruction,
+        text: INSTRUCTION[..45].into(),
+    }));
+    check(&config, vec![HarnessEdit::AddRule(memorised)], "leak");
+    let mut rewrite = rule("a", "");
+    rewrite.moment = harness_core::Moment::BeforeAction;
+    rewrite.effect = Effect::Rewrite {
+        find: "x".into(),
+        replace: "task_17".into(),
+    };
+    check(&config, vec![HarnessEdit::AddRule(rewrite)], "leak");
+}
+
+#[test]
+fn protected_parts_stay() {
+    let mut config = CheckConfig {
+        protected: vec!["complete_task".into()],
+        ..CheckConfig::default()
+    };
+    check(
+        &config,
+        vec![say("a", "call Complete_Task at once")],
+        "protected_phrase",
+    );
+    let mut looks = rule("a", "check what you wrote");
+    looks.when = Condition::Contains {
+        value: Operand::Action,
+        text: "complete_task".into(),
+    };
+    check(&config, vec![HarnessEdit::AddRule(looks)], "ok");
+    let more = Limits {
+        max_turns: 99,
+        max_reply_tokens: 64,
+    };
+    check(
+        &config,
+        vec![HarnessEdit::SetLimits(more)],
+        "protected_part",
+    );
+    config.allow_limits = true;
+    check(&config, vec![HarnessEdit::SetLimits(more)], "ok");
+}
+
+#[test]
+fn e11_long_texts_are_refused() {
+    let config = CheckConfig {
+        max_text_chars: 20,
+        max_overlay_chars: 30,
+        ..CheckConfig::default()
+    };
+    check(&config, vec![say("a", &"x".repeat(20))], "ok");
+    check(&config, vec![say("a", &"x".repeat(21))], "over_budget");
+    let both = vec![say("a", &"x".repeat(20)), say("b", &"y".repeat(20))];
+    check(&config, both, "over_budget");
+}
+
+#[test]
+fn e10_same_content_under_another_name_is_refused() {
+    let (config, leaks) = (CheckConfig::default(), leaks());
+    let mut checker = Checker::new(&base(), &config, &leaks);
+    let first = checker
+        .check(&base(), &proposal(vec![say("a", "text")]))
+        .unwrap();
+    let again = checker.check(&base(), &proposal(vec![say("b", "text")]));
+    assert_eq!(again, Err(Rejection::Duplicate { of: first.id() }));
+    let same_as_base = HarnessEdit::SetObservation(ObservationPolicy::default());
+    let idle = checker.check(&base(), &proposal(vec![same_as_base]));
+    assert_eq!(idle, Err(Rejection::Duplicate { of: base().id() }));
+    let doubled = checker.check(&first, &proposal(vec![say("c", "text")]));
+    assert_eq!(doubled, Err(Rejection::Duplicate { of: first.id() }));
+}
+
+#[test]
+fn a_refused_proposal_does_not_come_back() {
+    let (config, leaks) = (CheckConfig::default(), leaks());
+    let mut checker = Checker::new(&base(), &config, &leaks);
+    let bad = proposal(vec![say("a", "see task_17")]);
+    assert_eq!(checker.check(&base(), &bad), Err(Rejection::Leak(Leak::Id)));
+    assert_eq!(checker.check(&base(), &bad), Err(Rejection::RejectedBefore));
+}

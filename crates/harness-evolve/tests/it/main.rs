@@ -1,0 +1,5 @@
+//! Whole evolutions on a toy world whose truth is known.
+
+mod evolution;
+mod simulation;
+mod toy;

@@ -1,0 +1,202 @@
+//! A toy world: each task has a hidden kind of failure; a rule whose text says `fix N` raises the success
+//! rate on tasks of kind N, every other rule is obeyed and repairs nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use harness_core::{
+    BaseHarness, Condition, Effect, Fact, GroupId, HarnessEdit, HarnessSpec, Moment, Outcome,
+    PolicyVersion, RolloutId, RolloutRole, Rule, RunId, Sampling, ScenarioId, Seed, Split,
+    TRAJECTORY_SCHEMA_VERSION, Task, TaskId, Trajectory, Turn,
+};
+use harness_evolve::{
+    CatalogueEntry, CatalogueProposer, EvolveConfig, EvolveInput, Rerun, RerunError, Slice,
+};
+use rand::RngExt;
+
+/// The truth of a toy world.
+#[derive(Clone)]
+pub(crate) struct World {
+    /// Success rate of the base, by task (cycled).
+    pub(crate) base_rates: Vec<f64>,
+    /// What a fitting rule adds.
+    pub(crate) effect: f64,
+    /// Share of attempts that break.
+    pub(crate) broken: f64,
+    /// Calls made: purpose, tasks, attempts.
+    pub(crate) calls: Vec<(String, usize, u32)>,
+}
+
+impl World {
+    pub(crate) fn new(effect: f64) -> Self {
+        Self {
+            base_rates: vec![0.1, 0.2, 0.3],
+            effect,
+            broken: 0.0,
+            calls: Vec::new(),
+        }
+    }
+
+    fn is_solved_with(&self, harness: &HarnessSpec, task: &Task, index: usize, draw: f64) -> bool {
+        let fix = format!("fix {}", task.data);
+        let helps = said(harness).iter().any(|text| text.contains(&fix));
+        let rate = self.base_rates[index % self.base_rates.len()];
+        draw < rate + if helps { self.effect } else { 0.0 }
+    }
+
+    fn attempt(
+        &self,
+        harness: &HarnessSpec,
+        task: &Task,
+        attempt: u32,
+        seed: Seed,
+        purpose: &str,
+    ) -> Trajectory {
+        let index: usize = task.id.as_str()[1..]
+            .parse()
+            .expect("toy ids are a letter and a number");
+        let mut rng = seed.derive(task.id.as_str(), &[u64::from(attempt)]).rng();
+        let outcome = if rng.random::<f64>() < self.broken {
+            Outcome::InfraError
+        } else if self.is_solved_with(harness, task, index, rng.random()) {
+            Outcome::Solved
+        } else {
+            Outcome::Failed
+        };
+        let kind = Fact::Text(format!("kind{}", task.data));
+        let turn = Turn {
+            action: format!("obeying: {}", said(harness).join("; ")),
+            observation: "nothing".into(),
+            facts: BTreeMap::from([("error_kind".to_owned(), kind)]),
+            ..Turn::default()
+        };
+        Trajectory {
+            schema_version: TRAJECTORY_SCHEMA_VERSION,
+            run_id: RunId::new("toy").expect("an id"),
+            rollout_id: RolloutId::new(format!("{purpose}/{}/{attempt}", task.id)).expect("an id"),
+            group_id: GroupId::new(format!("{purpose}/{}", task.id)).expect("an id"),
+            task_id: task.id.clone(),
+            env: task.env.clone(),
+            split: task.split,
+            harness_id: harness.id(),
+            policy_version: PolicyVersion(0),
+            attempt,
+            role: RolloutRole::Probe,
+            outcome,
+            reward: None,
+            prompt: Vec::new(),
+            turns: vec![turn],
+            error: None,
+            rule_errors: 0,
+            unprojectable: None,
+            sampling: Sampling {
+                temperature: 1.0,
+                max_new_tokens: 8,
+            },
+            started: None,
+            ended: None,
+        }
+    }
+}
+
+impl Rerun for World {
+    fn rerun(
+        &mut self,
+        harness: &HarnessSpec,
+        tasks: &[Arc<Task>],
+        attempts: u32,
+        seed: Seed,
+        purpose: &str,
+    ) -> Result<Vec<Trajectory>, RerunError> {
+        self.calls.push((purpose.to_owned(), tasks.len(), attempts));
+        let all = tasks
+            .iter()
+            .flat_map(|t| (0..attempts).map(move |a| (t, a)));
+        Ok(all
+            .map(|(t, a)| self.attempt(harness, t, a, seed, purpose))
+            .collect())
+    }
+}
+
+/// Every text that a harness says.
+pub(crate) fn said(harness: &HarnessSpec) -> Vec<&str> {
+    let rules = harness.overlay.rules.iter();
+    let texts = rules.filter_map(|r| match &r.effect {
+        Effect::Say(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+pub(crate) fn say(name: &str, text: &str) -> HarnessEdit {
+    HarnessEdit::AddRule(Rule {
+        name: name.into(),
+        moment: Moment::AfterStep,
+        when: Condition::Always,
+        effect: Effect::Say(text.into()),
+        max_fires: 1,
+        count: Vec::new(),
+    })
+}
+
+/// `n_fixes` entries that repair one kind each, and as many distractors.
+pub(crate) fn catalogue(n_fixes: usize) -> Vec<CatalogueEntry> {
+    let entry = |name: String, text: &str| CatalogueEntry {
+        edits: vec![say(&name, text)],
+        name,
+        keywords: Vec::new(),
+    };
+    let fixes = (0..n_fixes).map(|k| entry(format!("helper {k}"), &format!("fix {k} now")));
+    let idle = (0..n_fixes).map(|k| entry(format!("idle {k}"), &format!("stay calm {k} now")));
+    fixes.chain(idle).collect()
+}
+
+pub(crate) fn proposer(n_fixes: usize) -> CatalogueProposer {
+    CatalogueProposer::new(catalogue(n_fixes), 0.5).expect("a sound catalogue")
+}
+
+pub(crate) fn base() -> HarnessSpec {
+    HarnessSpec::base(BaseHarness::default())
+}
+
+/// Tasks of `n_kinds` kinds, `per_kind` of each in each split.
+pub(crate) fn input(n_kinds: usize, per_kind: usize) -> EvolveInput {
+    let slice = |letter: char, split: Split| {
+        let task = |i: usize| Task {
+            id: TaskId::new(format!("{letter}{i}")).expect("an id"),
+            scenario: ScenarioId::new(format!("s-{letter}{i}")).expect("an id"),
+            env: "toy".into(),
+            family: "must not be read".into(),
+            split,
+            instruction: format!(
+                "please do the errand number {letter}{i} and then report about it"
+            ),
+            seed: Seed::new(i as u64),
+            data: (i % n_kinds).into(),
+        };
+        let tasks = (0..n_kinds * per_kind).map(|i| Arc::new(task(i))).collect();
+        Slice {
+            tasks,
+            attempts: Vec::new(),
+        }
+    };
+    EvolveInput {
+        base: base(),
+        search: slice('s', Split::EvolutionSearch),
+        confirm: slice('c', Split::EvolutionConfirm),
+        secrets: Vec::new(),
+        policy_hash: "policy".into(),
+        manifest_hash: "tasks".into(),
+    }
+}
+
+/// A small configuration for `per_kind` tasks a direction.
+pub(crate) fn config(per_kind: usize) -> EvolveConfig {
+    EvolveConfig {
+        min_directions: 1,
+        max_search_tasks: per_kind.max(12),
+        max_confirm_tasks: per_kind.max(12),
+        candidates_per_round: 3,
+        ..EvolveConfig::default()
+    }
+}
