@@ -1,0 +1,192 @@
+//! The rescue of failed groups: choose harnesses, plan fresh attempts, put them in place, and tell the
+//! selector what came of them.
+//!
+//! It never learns how siblings are chosen, and never touches a group that is not failed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use harness_core::{
+    FailedGroup, HarnessId, HarnessSpec, Outcome, RolloutGroup, RolloutRole, Task, Trajectory,
+};
+use harness_pool::{
+    Cluster, Digest, EvidenceRow, RescueEvidence, RouteContext, SelectSiblings, SiblingPool,
+};
+
+use crate::advantage::valid_reward;
+use crate::config::GrpoConfig;
+use crate::metrics::{DecisionRecord, RescueCounts};
+use crate::rollouts::{GroupPlan, base_id};
+use crate::rows::UpdateGroup;
+use crate::step::StepError;
+
+/// A task for which siblings were chosen.
+pub(crate) struct Route {
+    pub(crate) context: RouteContext,
+    pub(crate) plan: GroupPlan,
+}
+
+/// Asks the selector, on what all routes of a step share.
+pub(crate) struct Router<'a> {
+    pub(crate) pool: &'a SiblingPool,
+    pub(crate) selector: &'a mut dyn SelectSiblings,
+    pub(crate) config: &'a GrpoConfig,
+    /// Every decision, for the report.
+    pub(crate) decisions: Vec<DecisionRecord>,
+    harnesses: BTreeMap<HarnessId, Arc<HarnessSpec>>,
+}
+
+impl<'a> Router<'a> {
+    pub(crate) fn new(
+        pool: &'a SiblingPool,
+        selector: &'a mut dyn SelectSiblings,
+        config: &'a GrpoConfig,
+    ) -> Self {
+        Self {
+            pool,
+            selector,
+            config,
+            decisions: Vec::new(),
+            harnesses: BTreeMap::new(),
+        }
+    }
+
+    /// Chooses siblings for a task and plans a group of attempts under them; `None` if none was chosen.
+    ///
+    /// # Errors
+    /// [`StepError::Select`] if the selector cannot decide, [`StepError::Decision`] if it breaks its
+    /// contract.
+    pub(crate) fn route(
+        &mut self,
+        task_idx: usize,
+        task: &Arc<Task>,
+        context: RouteContext,
+    ) -> Result<Option<Route>, StepError> {
+        let selected = self.selector.select(&context, self.config.k);
+        let decision = selected.map_err(|source| StepError::Select {
+            task: task.id.clone(),
+            source,
+        })?;
+        let harnesses = self.chosen(task, &decision.chosen)?;
+        self.decisions.push(DecisionRecord {
+            group_id: base_id(context.step, task_idx),
+            task_id: task.id.clone(),
+            cluster: context.cluster(),
+            decision,
+        });
+        if harnesses.is_empty() {
+            return Ok(None);
+        }
+        let (role, size) = (RolloutRole::Rescue, self.config.group_size);
+        let plan = GroupPlan::split(task_idx, task, role, &harnesses, size);
+        Ok(Some(Route { context, plan }))
+    }
+
+    /// The harnesses behind the ids, one allocation for each sibling of the step.
+    fn chosen(
+        &mut self,
+        task: &Task,
+        chosen: &[HarnessId],
+    ) -> Result<Vec<Arc<HarnessSpec>>, StepError> {
+        let refuse = |problem| StepError::Decision {
+            task: task.id.clone(),
+            problem,
+        };
+        if chosen.len() > self.config.k {
+            return Err(refuse("more siblings than were asked for"));
+        }
+        let mut harnesses = Vec::with_capacity(chosen.len());
+        for (i, id) in chosen.iter().enumerate() {
+            if chosen[..i].contains(id) {
+                return Err(refuse("one sibling is chosen twice"));
+            }
+            let Some(sibling) = self.pool.get(id) else {
+                return Err(refuse("a harness is chosen that is no sibling of the pool"));
+            };
+            let shared = self.harnesses.entry(id.clone());
+            let shared = shared.or_insert_with(|| Arc::new(sibling.harness.clone()));
+            harnesses.push(Arc::clone(shared));
+        }
+        Ok(harnesses)
+    }
+
+    /// Tells the selector what came of each sibling that ran, once each.
+    ///
+    /// # Errors
+    /// [`StepError::Select`] if it refuses the evidence.
+    pub(crate) fn observe(
+        &mut self,
+        context: &RouteContext,
+        group: &RolloutGroup,
+    ) -> Result<(), StepError> {
+        let cluster = context.cluster();
+        let is_rescue = context.digest.is_some();
+        let mut rows: BTreeMap<&HarnessId, Vec<EvidenceRow>> = BTreeMap::new();
+        for t in group.attempts() {
+            let rows = rows.entry(&t.harness_id).or_default();
+            rows.extend(evidence_row(t, &cluster, is_rescue));
+        }
+        for (harness, rows) in rows {
+            let evidence = RescueEvidence::from_rows(context.clone(), harness.clone(), rows);
+            let observed = self.selector.observe(&evidence);
+            observed.map_err(|source| StepError::Select {
+                task: context.task_id.clone(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// One attempt as evidence; none if it says nothing about the policy (bug report F1).
+fn evidence_row(
+    trajectory: &Trajectory,
+    cluster: &Cluster,
+    base_failed_all: bool,
+) -> Option<EvidenceRow> {
+    trajectory.outcome.is_valid().then(|| EvidenceRow {
+        rollout: trajectory.rollout_id.clone(),
+        harness: trajectory.harness_id.clone(),
+        task: trajectory.task_id.clone(),
+        cluster: cluster.clone(),
+        solved: trajectory.outcome == Outcome::Solved,
+        base_failed_all,
+        is_selected: true,
+        turns: trajectory.turns.len() as u32,
+        tokens: trajectory.n_tokens() as u64,
+        policy_version: trajectory.policy_version,
+        fired: trajectory.turns.iter().any(|turn| !turn.fired.is_empty()),
+    })
+}
+
+/// What the failed attempts have in common, as a selector may see it.
+pub(crate) fn digest(task: &Task, failed: &FailedGroup, base: &HarnessSpec) -> Digest {
+    let max_turns = base.limits().max_turns;
+    Digest::from_attempts_within(&task.instruction, failed.group().attempts(), max_turns)
+}
+
+/// Puts the fresh attempts in place of the failed ones, all at once, if enough of them are valid; else the
+/// group stays failed and teaches nothing. Either way this is the end of it: there is no second rescue, so a
+/// task set that always fails ends (bug report G21).
+///
+/// # Errors
+/// [`StepError::Group`] if the attempts are at another task.
+pub(crate) fn replace(
+    failed: FailedGroup,
+    fresh: RolloutGroup,
+    min_valid: f64,
+    counts: &mut RescueCounts,
+) -> Result<UpdateGroup, StepError> {
+    let n_valid = fresh.attempts().iter().filter_map(valid_reward).count();
+    if (n_valid as f64) < min_valid * fresh.attempts().len() as f64 {
+        counts.too_few_valid += 1;
+        return Ok(UpdateGroup::Base(failed.into_group()));
+    }
+    let rescued = failed.replace_with(fresh).map_err(|refused| refused.1)?;
+    if rescued.is_rescued() {
+        counts.rescued += 1;
+    } else {
+        counts.unsolved += 1;
+    }
+    Ok(UpdateGroup::Rescued(rescued))
+}
