@@ -25,8 +25,10 @@ pub enum Scope<'a> {
 /// Which rows a question is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// All rows: for Rank-1, where no failed attempts are looked at.
+    /// All rows, of whatever origin.
     Anything,
+    /// All rows but routed rescues: every harness on the same tasks, for Rank-1.
+    Probed,
     /// Rows of tasks that the base had just failed in all attempts: for rescue.
     BaseFailedAll,
     /// The same, without routed rescues: unbiased by the router's own choices.
@@ -137,6 +139,7 @@ impl Given {
     pub(crate) fn holds(self, key: CellKey) -> bool {
         match self {
             Self::Anything => true,
+            Self::Probed => !key.is_selected,
             Self::BaseFailedAll => key.base_failed_all,
             Self::BaseFailedAllProbed => key.base_failed_all && !key.is_selected,
         }

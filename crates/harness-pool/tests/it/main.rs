@@ -1,4 +1,5 @@
 //! Tests of the public API: pools, their files, profiles, digests and coverage.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod coverage;
 mod digest;

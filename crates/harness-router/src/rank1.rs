@@ -1,0 +1,64 @@
+//! Rank-1: one harness per task, at inference, out of base and siblings.
+
+use harness_core::HarnessId;
+use harness_pool::{BehaviorProfile, Given, RouteContext, Scope};
+use serde::{Deserialize, Serialize};
+
+/// What Rank-1 chose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rank1 {
+    /// The harness, which may be the base.
+    pub harness: HarnessId,
+    /// Its estimated P(solved | harness, task's cluster), in `(0, 1)`.
+    pub estimate: f64,
+    /// The base's.
+    pub base_estimate: f64,
+}
+
+/// Chooses by the unconditional P(solved | harness, cluster): one rollout, no failed attempts to look at.
+///
+/// The estimate is the Beta mean over probes (routed rescues are conditional on failure and left out) in
+/// the task's cluster, or else of its verb, or else of all; each harness is judged by the narrowest of these
+/// in which *every* harness with evidence was tried, so that none is compared on easier tasks. Ties go to
+/// the base, then to the smaller id. A sibling without any evidence is never chosen, nor is any sibling if
+/// there is none on the base.
+///
+/// # Source
+/// arXiv 2611.04277 (Rank-1 at the same rollout count); the estimate is ours.
+pub fn rank1(
+    profile: &BehaviorProfile,
+    base: &HarnessId,
+    siblings: &[HarnessId],
+    context: &RouteContext,
+) -> Rank1 {
+    let of = |id: &HarnessId, scope: Scope<'_>| profile.stats(id, scope, Given::Probed);
+    let is_tried = |id: &HarnessId, scope: Scope<'_>| of(id, scope).attempts > 0;
+    let mut tried: Vec<&HarnessId> = siblings
+        .iter()
+        .filter(|id| is_tried(id, Scope::All))
+        .collect();
+    tried.sort();
+    let cluster = context.cluster();
+    let all_are_tried =
+        |scope: Scope<'_>| is_tried(base, scope) && tried.iter().all(|id| is_tried(id, scope));
+    let narrow = [Scope::Cluster(&cluster), Scope::Verb(cluster.verb())];
+    let scope = narrow
+        .into_iter()
+        .find(|scope| all_are_tried(*scope))
+        .unwrap_or(Scope::All);
+    let base_estimate = of(base, scope).mean();
+    let mut best = (base, base_estimate);
+    if is_tried(base, Scope::All) {
+        for id in tried {
+            let estimate = of(id, scope).mean();
+            if estimate > best.1 {
+                best = (id, estimate);
+            }
+        }
+    }
+    Rank1 {
+        harness: best.0.clone(),
+        estimate: best.1,
+        base_estimate,
+    }
+}

@@ -1,0 +1,320 @@
+//! The router: votes, Top-k, and a profile that is kept up to date.
+
+use std::collections::BTreeSet;
+
+use harness_core::{HarnessId, PolicyVersion};
+use harness_pool::{
+    BallotRecord, BehaviorProfile, Decision, EvidenceRow, Probe, RescueEvidence, RouteContext,
+    Scope, SelectError, SelectSiblings, SiblingPool,
+};
+
+use crate::aggregate::Tally;
+use crate::ballot::{Ballot, NoBallot};
+use crate::config::RouterConfig;
+use crate::rank1::{Rank1, rank1};
+use crate::voter::{Voter, embedded_voters, rescue_mean};
+
+/// Selects siblings by the votes of several voters over behaviour profiles.
+///
+/// Candidates are ranked by points; ties go to the larger Beta mean in the task's cluster, then to the
+/// smaller id (bug report V8). Before that, siblings that re-anchoring found unroutable in the cluster are
+/// put behind all others: they are chosen only if there are not `min(k, n)` others, and a note says so.
+///
+/// # Source
+/// arXiv 2611.04277, abstract: Top-k siblings by voting across several models over behaviour profiles, with
+/// re-anchoring. Counting rule, quorum, tie order and exploration are ours.
+pub struct Router {
+    base: HarnessId,
+    ids: Vec<HarnessId>,
+    voters: Vec<Box<dyn Voter>>,
+    stand_ins: Vec<Box<dyn Voter>>,
+    config: RouterConfig,
+    profile: BehaviorProfile,
+    anchored_at: PolicyVersion,
+}
+
+/// One candidate with all that its place depends on.
+struct Candidate {
+    id: HarnessId,
+    is_unroutable: bool,
+    points: u64,
+    mean: f64,
+}
+
+/// The ballots that count, and the log of all.
+struct Votes {
+    counted: Vec<Ballot>,
+    records: Vec<BallotRecord>,
+    fallback: Option<String>,
+}
+
+impl Router {
+    /// A router over a frozen pool, with nothing known yet.
+    ///
+    /// # Errors
+    /// [`SelectError::Config`] if a setting is out of range or two voters share a name,
+    /// [`SelectError::Profile`] if the half-life is.
+    pub fn new(
+        pool: &SiblingPool,
+        voters: Vec<Box<dyn Voter>>,
+        config: RouterConfig,
+    ) -> Result<Self, SelectError> {
+        config.validate(voters.len())?;
+        let mut names = BTreeSet::new();
+        if let Some(voter) = voters
+            .iter()
+            .find(|voter| !names.insert(voter.name().to_owned()))
+        {
+            let name = voter.name();
+            return Err(SelectError::Config(format!(
+                "two voters have the same name: {name}"
+            )));
+        }
+        Ok(Self {
+            base: pool.base_id().clone(),
+            ids: pool.ids().to_vec(),
+            voters,
+            stand_ins: embedded_voters(),
+            config,
+            profile: BehaviorProfile::from_rows([], PolicyVersion(0), config.profile)?,
+            anchored_at: PolicyVersion(0),
+        })
+    }
+
+    /// The same router with a profile in place of its own; it counts as anchored at the profile's version.
+    ///
+    /// # Errors
+    /// [`SelectError::UnknownHarness`] if a row is of a harness outside the pool.
+    pub fn with_profile(mut self, profile: BehaviorProfile) -> Result<Self, SelectError> {
+        if let Some(stranger) = profile.harnesses().find(|id| !self.knows(id)) {
+            return Err(SelectError::UnknownHarness(stranger.clone()));
+        }
+        self.anchored_at = profile.policy_version();
+        self.profile = profile;
+        Ok(self)
+    }
+
+    /// What is known of base and siblings.
+    pub fn profile(&self) -> &BehaviorProfile {
+        &self.profile
+    }
+
+    /// The version of the policy at the last re-anchoring.
+    pub fn anchored_at(&self) -> PolicyVersion {
+        self.anchored_at
+    }
+
+    /// One harness for the task out of base and siblings, with no failed attempts to look at.
+    pub fn rank1(&self, context: &RouteContext) -> Rank1 {
+        rank1(&self.profile, &self.base, &self.ids, context)
+    }
+
+    /// Whether probes show a sibling to be worse than fresh base retries in the task's cluster.
+    pub fn is_unroutable(&self, id: &HarnessId, context: &RouteContext) -> bool {
+        let cluster = context.cluster();
+        let utility = self
+            .profile
+            .utility(id, &self.base, Scope::Cluster(&cluster));
+        self.config.demote_unroutable && utility.high < 0.0
+    }
+
+    fn knows(&self, id: &HarnessId) -> bool {
+        *id == self.base || self.ids.contains(id)
+    }
+
+    fn ask(&self, voter: &dyn Voter, context: &RouteContext) -> (Ballot, Option<NoBallot>) {
+        match voter.vote(context, &self.ids, &self.profile) {
+            Ok(ballot) => {
+                let problem = ballot.check(&self.ids).err();
+                (ballot, problem)
+            }
+            Err(problem) => (Ballot::default(), Some(problem)),
+        }
+    }
+
+    fn votes(&self, context: &RouteContext) -> Votes {
+        let mut votes = self.votes_of(&self.voters, false, context);
+        let (n_valid, n_voters, quorum) =
+            (votes.counted.len(), self.voters.len(), self.config.quorum);
+        if n_valid >= quorum {
+            return votes;
+        }
+        for record in &mut votes.records {
+            record
+                .rejected
+                .get_or_insert_with(|| "below the quorum".into());
+        }
+        let stand_ins = self.votes_of(&self.stand_ins, true, context);
+        votes.records.extend(stand_ins.records);
+        votes.counted = stand_ins.counted;
+        votes.fallback = Some(format!(
+            "quorum missed: {n_valid} valid ballots of {n_voters} voters, {quorum} needed; \
+             the embedded voters decided"
+        ));
+        votes
+    }
+
+    fn votes_of(
+        &self,
+        voters: &[Box<dyn Voter>],
+        is_stand_in: bool,
+        context: &RouteContext,
+    ) -> Votes {
+        let (mut counted, mut records) = (Vec::new(), Vec::new());
+        for voter in voters {
+            let (ballot, problem) = self.ask(voter.as_ref(), context);
+            records.push(BallotRecord {
+                voter: voter.name().to_owned(),
+                ranking: ballot.ranking.clone(),
+                rejected: problem.as_ref().map(ToString::to_string),
+                is_stand_in,
+            });
+            if problem.is_none() {
+                counted.push(ballot);
+            }
+        }
+        Votes {
+            counted,
+            records,
+            fallback: None,
+        }
+    }
+
+    /// All siblings, best first.
+    fn rank(&self, ballots: &[Ballot], context: &RouteContext) -> Vec<Candidate> {
+        let tally = Tally::count(self.config.aggregation, ballots, &self.ids);
+        let candidate = |id: &HarnessId| Candidate {
+            id: id.clone(),
+            is_unroutable: self.is_unroutable(id, context),
+            points: tally.points(id),
+            mean: rescue_mean(&self.profile, context, id),
+        };
+        let mut ranked: Vec<Candidate> = self.ids.iter().map(candidate).collect();
+        ranked.sort_by(|a, b| {
+            a.is_unroutable
+                .cmp(&b.is_unroutable)
+                .then(b.points.cmp(&a.points))
+                .then(b.mean.total_cmp(&a.mean))
+                .then_with(|| a.id.cmp(&b.id))
+        });
+        ranked
+    }
+
+    /// Swaps the last of the first `k` for one behind them, if this decision explores.
+    fn explore(&self, ranked: &mut [Candidate], k: usize, context: &RouteContext) -> bool {
+        let n_open = ranked.iter().filter(|c| !c.is_unroutable).count();
+        let draw = context.seed.derive("router-explore", &[]).value();
+        let is_exploring = ((draw >> 11) as f64) < self.config.epsilon * (1_u64 << 53) as f64;
+        if k == 0 || n_open <= k || !is_exploring {
+            return false;
+        }
+        let pick = context.seed.derive("router-explore-pick", &[]).value() as usize;
+        ranked.swap(k - 1, k + pick % (n_open - k));
+        true
+    }
+
+    fn notes(&self, ranked: &[Candidate], k: usize, context: &RouteContext) -> Vec<String> {
+        let mut notes = Vec::new();
+        if ranked.is_empty() {
+            notes.push("the pool is empty".to_owned());
+        }
+        let (chosen, rest) = ranked.split_at(k);
+        for candidate in chosen.iter().filter(|c| c.is_unroutable) {
+            let id = &candidate.id;
+            notes.push(format!("unroutable here, chosen for want of others: {id}"));
+        }
+        if let (Some(last), Some(next)) = (chosen.last(), rest.first())
+            && (last.is_unroutable, last.points) == (next.is_unroutable, next.points)
+        {
+            let by = if last.mean > next.mean {
+                "Beta mean"
+            } else {
+                "id"
+            };
+            notes.push(format!("a tie at place {k} was broken by {by}"));
+        }
+        let (now, then) = (context.policy_version.0, self.anchored_at.0);
+        if let Some(limit) = self.config.stale_after.filter(|limit| now > then + limit) {
+            notes.push(format!(
+                "the profile is stale: anchored at v{then}, due again by v{}, now v{now}",
+                then + limit
+            ));
+        }
+        notes
+    }
+
+    fn take_in(&mut self, rows: Vec<EvidenceRow>, at: PolicyVersion) -> Result<(), SelectError> {
+        self.profile.insert(rows)?;
+        let version = self.profile.policy_version().max(at);
+        self.profile.set_policy_version(version);
+        Ok(())
+    }
+}
+
+impl SelectSiblings for Router {
+    fn select(&mut self, context: &RouteContext, k: usize) -> Result<Decision, SelectError> {
+        let votes = self.votes(context);
+        let mut ranked = self.rank(&votes.counted, context);
+        let k = k.min(ranked.len());
+        let notes = self.notes(&ranked, k, context);
+        let explored = self.explore(&mut ranked, k, context);
+        ranked.truncate(k);
+        Ok(Decision {
+            chosen: ranked.into_iter().map(|candidate| candidate.id).collect(),
+            ballots: votes.records,
+            explored,
+            fallback: votes.fallback,
+            notes,
+        })
+    }
+
+    /// Rows are counted as selected, whatever they say: a router's own choices are no fair sample.
+    fn observe(&mut self, evidence: &RescueEvidence) -> Result<(), SelectError> {
+        evidence.check()?;
+        if !self.knows(&evidence.harness) {
+            return Err(SelectError::UnknownHarness(evidence.harness.clone()));
+        }
+        let mut rows = evidence.rows.clone();
+        for row in &mut rows {
+            row.is_selected = true;
+        }
+        self.take_in(rows, evidence.context.policy_version)
+    }
+
+    fn reanchor(&mut self, probe: &mut dyn Probe) -> Result<(), SelectError> {
+        let mut rows = probed(probe, None, &self.base)?;
+        for id in &self.ids {
+            rows.extend(probed(probe, Some(id), id)?);
+        }
+        let Some(version) = rows.iter().map(|row| row.policy_version).max() else {
+            return Err(SelectError::EmptyProbe);
+        };
+        self.take_in(rows, version)?;
+        self.anchored_at = self.anchored_at.max(version);
+        Ok(())
+    }
+}
+
+/// Probes one harness and checks that it is the one that ran (bug report E7).
+fn probed(
+    probe: &mut dyn Probe,
+    asked: Option<&HarnessId>,
+    id: &HarnessId,
+) -> Result<Vec<EvidenceRow>, SelectError> {
+    let rows = probe.probe(asked)?;
+    let inconsistent = |problem| SelectError::Inconsistent {
+        harness: id.clone(),
+        problem,
+    };
+    if rows.iter().any(|row| row.harness != *id) {
+        return Err(inconsistent(
+            "a probe ran another harness than was asked for",
+        ));
+    }
+    if rows.iter().any(|row| row.is_selected) {
+        return Err(inconsistent(
+            "a probe's row is marked as selected by a router",
+        ));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,120 @@
+//! Voters, and the two that need no language model.
+
+use harness_core::HarnessId;
+use harness_pool::{BehaviorProfile, Given, RouteContext, Scope};
+
+use crate::ballot::{Ballot, NoBallot};
+
+/// Ranks siblings for a task.
+///
+/// Contract for implementers: `vote` ranks ids of `pool` only, best first, each once; it may leave some out.
+/// Whoever has nothing to say returns [`NoBallot`], which counts against the quorum; an answer is never made
+/// up. The same arguments give the same ballot, as far as a remote model allows. A voter never sees the
+/// base among the candidates, since the base is no rescue.
+pub trait Voter: Send + Sync {
+    /// The voter's name for the log, unique among the voters of a router.
+    fn name(&self) -> &str;
+
+    /// Ranks the siblings.
+    ///
+    /// # Errors
+    /// [`NoBallot`] if there is no valid ranking.
+    fn vote(
+        &self,
+        context: &RouteContext,
+        pool: &[HarnessId],
+        profile: &BehaviorProfile,
+    ) -> Result<Ballot, NoBallot>;
+}
+
+/// Ranks by the Beta mean of P(solved | sibling, cluster, base failed all).
+///
+/// A sibling without evidence in the cluster is judged by its evidence in all clusters, and without any by
+/// the prior's 0.5, so an untried sibling stands before one that is known to fail. Ties go to the smaller
+/// id. Without a digest (no failed attempts to look at) probes of any task count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BetaByCluster;
+
+/// Ranks by the Beta mean of P(solved | sibling, error kind, base failed all), whatever the verb.
+///
+/// The ballot is partial: siblings never tried on this error kind are left out. If none was tried, all are
+/// ranked by their evidence on all error kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ErrorKindRate;
+
+/// The two embedded voters: what decides below the quorum, and a router's electorate if no model is at hand.
+pub fn embedded_voters() -> Vec<Box<dyn Voter>> {
+    vec![Box::new(BetaByCluster), Box::new(ErrorKindRate)]
+}
+
+impl Voter for BetaByCluster {
+    fn name(&self) -> &'static str {
+        "beta_by_cluster"
+    }
+
+    fn vote(
+        &self,
+        context: &RouteContext,
+        pool: &[HarnessId],
+        profile: &BehaviorProfile,
+    ) -> Result<Ballot, NoBallot> {
+        ballot_by(pool, |id| rescue_mean(profile, context, id))
+    }
+}
+
+impl Voter for ErrorKindRate {
+    fn name(&self) -> &'static str {
+        "error_kind_rate"
+    }
+
+    fn vote(
+        &self,
+        context: &RouteContext,
+        pool: &[HarnessId],
+        profile: &BehaviorProfile,
+    ) -> Result<Ballot, NoBallot> {
+        let cluster = context.cluster();
+        let scope = Scope::ErrorKind(cluster.error_kind());
+        let of = |id: &HarnessId| profile.stats(id, scope, given(context));
+        let is_tried = |id: &&HarnessId| of(id).attempts > 0;
+        let tried: Vec<HarnessId> = pool.iter().filter(is_tried).cloned().collect();
+        if tried.is_empty() {
+            let mean = |id: &HarnessId| profile.stats(id, Scope::All, given(context)).mean();
+            return ballot_by(pool, mean);
+        }
+        ballot_by(&tried, |id| of(id).mean())
+    }
+}
+
+/// What a sibling's chance of solving the task at hand is, by its cluster or else by all clusters.
+pub(crate) fn rescue_mean(
+    profile: &BehaviorProfile,
+    context: &RouteContext,
+    id: &HarnessId,
+) -> f64 {
+    let cluster = context.cluster();
+    let here = profile.stats(id, Scope::Cluster(&cluster), given(context));
+    if here.attempts > 0 {
+        return here.mean();
+    }
+    profile.stats(id, Scope::All, given(context)).mean()
+}
+
+fn given(context: &RouteContext) -> Given {
+    if context.digest.is_some() {
+        Given::BaseFailedAll
+    } else {
+        Given::Probed
+    }
+}
+
+fn ballot_by(ids: &[HarnessId], score: impl Fn(&HarnessId) -> f64) -> Result<Ballot, NoBallot> {
+    let mut scored: Vec<(f64, &HarnessId)> = ids.iter().map(|id| (score(id), id)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    if scored.is_empty() {
+        return Err(NoBallot::Empty);
+    }
+    Ok(Ballot::new(
+        scored.into_iter().map(|(_, id)| id.clone()).collect(),
+    ))
+}

@@ -1,0 +1,267 @@
+//! Public bug reports about votes (cases.md), each by its id.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness_core::{ChatError, ChatModel, ChatReply, ChatRequest, HarnessId, PolicyVersion};
+use harness_pool::SelectSiblings;
+use harness_router::{LlmVoter, NoBallot, Router, RouterConfig, Voter, parse_reply};
+
+use crate::support::{context, pool, router, rows, says, silent};
+
+fn siblings() -> Vec<(HarnessId, String)> {
+    let pool = pool(3);
+    pool.ids()
+        .iter()
+        .zip(pool.siblings())
+        .map(|(id, s)| (id.clone(), s.name.clone()))
+        .collect()
+}
+
+/// Reads a reply and gives the ranked names.
+#[track_caller]
+fn read(reply: &str) -> Result<Vec<String>, NoBallot> {
+    let siblings = siblings();
+    let name = |id: &HarnessId| siblings.iter().find(|(i, _)| i == id).unwrap().1.clone();
+    parse_reply(reply, &siblings).map(|ballot| ballot.ranking.iter().map(name).collect())
+}
+
+#[test]
+fn v1_a_cut_reply_is_no_ballot() {
+    assert_eq!(
+        read("{\"score\":"),
+        Err(NoBallot::Unreadable("its last object is cut"))
+    );
+    let cut = "{\"ranking\":[\"harness-A\"]} then {\"ranking\":[\"harness-B\"";
+    assert_eq!(
+        read(cut),
+        Err(NoBallot::Unreadable("its last object is cut"))
+    );
+    assert!(read("").is_err() && read("{}").is_err() && read("{\"ranking\":[1]}").is_err());
+    assert_eq!(read("{\"ranking\":[]}"), Err(NoBallot::Empty));
+    assert!(read(&"{\"a\":".repeat(9000)).is_err() && read(&"x".repeat(40_000)).is_err());
+}
+
+#[test]
+fn v3_the_last_object_after_thinking() {
+    let reply = "<think>{\"vote\":\"harness-A\"}</think>{\"vote\":\"harness-B\"}";
+    assert_eq!(read(reply).unwrap(), ["harness-B"]);
+    let twice =
+        "{\"ranking\":[\"harness-A\"]} or rather {\"ranking\":[\"harness-C\",\"harness-A\"]}.";
+    assert_eq!(read(twice).unwrap(), ["harness-C", "harness-A"]);
+    let endless = "<think>{\"vote\":\"harness-A\"}";
+    assert_eq!(
+        read(endless),
+        Err(NoBallot::Unreadable("it ends while thinking"))
+    );
+    assert_eq!(
+        read("set {a, b}: {\"vote\":\"harness-A\"}").unwrap(),
+        ["harness-A"]
+    );
+}
+
+#[test]
+fn v7_names_off_the_ballot_are_no_write_ins() {
+    let stranger = read("{\"ranking\":[\"harness-A\",\"harness-X\"]}");
+    assert_eq!(stranger, Err(NoBallot::Unknown("harness-X".into())));
+    assert!(read("{\"vote\":\"harness-A or harness-B\"}").is_err());
+    let twice = read("{\"ranking\":[\"harness-A\",\"harness-A\"]}");
+    assert!(matches!(twice, Err(NoBallot::Duplicate(_))));
+    assert_eq!(read("{\"vote\":\" HARNESS-b \"}").unwrap(), ["harness-B"]);
+    let two = ["a", "A"].map(|name| (HarnessId::new(format!("id-{name}{name}")).unwrap(), name));
+    assert_eq!(
+        parse_reply("{\"vote\":\"a\"}", &two).unwrap().ranking[0],
+        two[0].0
+    );
+    let close = [("x", "ab"), ("y", "aB")].map(|(id, n)| (HarnessId::new(id).unwrap(), n));
+    let ambiguous = parse_reply("{\"vote\":\"AB\"}", &close);
+    assert_eq!(ambiguous, Err(NoBallot::Ambiguous("AB".into())));
+}
+
+#[test]
+fn v7_silence_counts_against_the_quorum() {
+    let pool = pool(3);
+    let voters = vec![
+        says("one", &[&pool.ids()[2]]),
+        silent("two"),
+        silent("three"),
+    ];
+    let decision = router(&pool, voters, 2).select(&context(None), 1).unwrap();
+    let fallback = decision.fallback.unwrap();
+    assert!(fallback.starts_with("quorum missed: 1 valid ballots of 3 voters, 2 needed"));
+    assert_eq!(
+        decision.ballots[0].rejected.as_deref(),
+        Some("below the quorum")
+    );
+    let stand_ins: Vec<&str> = decision
+        .ballots
+        .iter()
+        .filter(|b| b.is_stand_in)
+        .map(|b| b.voter.as_str())
+        .collect();
+    assert_eq!(stand_ins, ["beta_by_cluster", "error_kind_rate"]);
+    assert_eq!(
+        decision.chosen,
+        [pool.ids()[0].clone()],
+        "the lone ballot does not decide"
+    );
+}
+
+#[test]
+fn v5_one_bad_reply_of_three_changes_nothing() {
+    let pool = pool(3);
+    let [a, b, c] = [0, 1, 2].map(|i| &pool.ids()[i]);
+    let voters = vec![
+        says("one", &[c, b, a]),
+        silent("bad"),
+        says("two", &[c, a, b]),
+    ];
+    let decision = router(&pool, voters, 2).select(&context(None), 2).unwrap();
+    assert_eq!(decision.chosen[0], *c);
+    assert_eq!(decision.fallback, None);
+    let rejected: Vec<bool> = decision
+        .ballots
+        .iter()
+        .map(|b| b.rejected.is_some())
+        .collect();
+    assert_eq!(rejected, [false, true, false]);
+}
+
+#[test]
+fn v8_ties_go_to_the_profile_then_to_the_id_and_are_recorded() {
+    let pool = pool(2);
+    let [a, b] = [0, 1].map(|i| &pool.ids()[i]);
+    let voters = |turn: usize| {
+        let mut voters = vec![
+            says("1", &[a]),
+            says("2", &[a]),
+            says("3", &[b]),
+            says("4", &[b]),
+            silent("5"),
+        ];
+        voters.rotate_left(turn);
+        voters
+    };
+    for turn in 0..5 {
+        let by_id = router(&pool, voters(turn), 2)
+            .select(&context(Some("login")), 1)
+            .unwrap();
+        assert_eq!((by_id.chosen, by_id.fallback), (vec![a.clone()], None));
+        assert_eq!(by_id.notes, ["a tie at place 1 was broken by id"]);
+        let mut known = router(&pool, voters(turn), 2);
+        let profile = harness_pool::BehaviorProfile::from_rows(
+            rows(b, "login", 3, 4),
+            PolicyVersion(0),
+            harness_pool::ProfileConfig::default(),
+        );
+        known = known.with_profile(profile.unwrap()).unwrap();
+        let by_mean = known.select(&context(Some("login")), 1).unwrap();
+        assert_eq!(by_mean.chosen, std::slice::from_ref(b));
+        assert_eq!(by_mean.notes, ["a tie at place 1 was broken by Beta mean"]);
+    }
+}
+
+#[test]
+fn v9_a_stale_profile_is_noted() {
+    let pool = pool(2);
+    let config = RouterConfig {
+        stale_after: Some(50),
+        ..RouterConfig::default()
+    };
+    let mut router = Router::new(&pool, harness_router::embedded_voters(), config).unwrap();
+    let mut late = context(None);
+    late.policy_version = PolicyVersion(50);
+    assert!(
+        !router
+            .select(&late, 1)
+            .unwrap()
+            .notes
+            .iter()
+            .any(|n| n.contains("stale"))
+    );
+    late.policy_version = PolicyVersion(60);
+    let notes = router.select(&late, 1).unwrap().notes;
+    let wanted = "the profile is stale: anchored at v0, due again by v50, now v60";
+    assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
+}
+
+#[test]
+fn v8_an_impossible_quorum_is_refused() {
+    let pool = pool(2);
+    for quorum in [0, 3] {
+        let config = RouterConfig {
+            quorum,
+            ..RouterConfig::default()
+        };
+        let error = Router::new(&pool, harness_router::embedded_voters(), config)
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("quorum must be 1 to"), "{error}");
+    }
+    let twins = vec![silent("same"), silent("same")];
+    assert!(Router::new(&pool, twins, RouterConfig::default()).is_err());
+}
+
+/// Replies with a text, or fails.
+struct Replies(Result<ChatReply, ChatError>);
+
+impl ChatModel for Replies {
+    fn complete(&self, request: &ChatRequest) -> Result<ChatReply, ChatError> {
+        assert!(request.messages[1].text.contains("harness-A"));
+        self.0.clone()
+    }
+}
+
+#[test]
+fn v5_a_model_that_fails_or_is_cut_gives_no_ballot() {
+    let pool = pool(3);
+    let profile = router(&pool, vec![silent("x")], 1).profile().clone();
+    let ask = |reply| {
+        let model = Arc::new(Replies(reply));
+        let voter = LlmVoter::new("llm", model, &pool, 1, Duration::from_secs(5));
+        voter.vote(&context(Some("login")), pool.ids(), &profile)
+    };
+    let reply = |text: &str, is_cut| {
+        Ok(ChatReply {
+            text: text.into(),
+            tokens: (1, 1),
+            is_cut,
+        })
+    };
+    let vote = "{\"ranking\":[\"harness-B\"]}";
+    assert_eq!(ask(reply(vote, false)).unwrap().ranking.len(), 1);
+    assert_eq!(
+        ask(reply(vote, true)),
+        Err(NoBallot::Unreadable("it is cut"))
+    );
+    let failed = ask(Err(ChatError::Backend("no server".into())));
+    assert_eq!(
+        failed,
+        Err(NoBallot::Failed("the chat model failed: no server".into()))
+    );
+}
+
+#[test]
+fn prompts_show_the_siblings_in_another_order_to_each_voter() {
+    let pool = pool(3);
+    let id = &pool.ids()[0];
+    let profile = harness_pool::BehaviorProfile::from_rows(
+        rows(id, "login", 1, 4),
+        PolicyVersion(0),
+        harness_pool::ProfileConfig::default(),
+    )
+    .unwrap();
+    let prompt = |rotation| {
+        let model = Arc::new(Replies(Err(ChatError::Deadline)));
+        let voter = LlmVoter::new("llm", model, &pool, rotation, Duration::from_secs(5));
+        voter.prompt(&context(Some("login")), &profile)
+    };
+    assert_ne!(prompt(0), prompt(1));
+    assert_eq!(prompt(0), prompt(3));
+    assert!(
+        prompt(0).contains("1 of 4 solved (95 %: 0.05 to 0.72)"),
+        "{}",
+        prompt(0)
+    );
+    assert!(prompt(0).contains("not tried") && prompt(0).contains("last error: login"));
+}
