@@ -81,7 +81,8 @@ impl Router {
         })
     }
 
-    /// The same router with a profile in place of its own; it counts as anchored at the profile's version.
+    /// The same router with a profile in place of its own, which keeps its own config; it counts as anchored
+    /// at the profile's version.
     ///
     /// # Errors
     /// [`SelectError::UnknownHarness`] if a row is of a harness outside the pool.
@@ -92,6 +93,14 @@ impl Router {
         self.anchored_at = profile.policy_version();
         self.profile = profile;
         Ok(self)
+    }
+
+    /// The same router with another version of the last re-anchoring: what a resumed run restores beside the
+    /// profile.
+    #[must_use]
+    pub fn with_anchor(mut self, version: PolicyVersion) -> Self {
+        self.anchored_at = version;
+        self
     }
 
     /// What is known of base and siblings.

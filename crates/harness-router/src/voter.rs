@@ -31,7 +31,7 @@ pub trait Voter: Send + Sync {
 ///
 /// A sibling without evidence in the cluster is judged by its evidence in all clusters, and without any by
 /// the prior's 0.5, so an untried sibling stands before one that is known to fail. Ties go to the smaller
-/// id. Without a digest (no failed attempts to look at) probes of any task count.
+/// id. Without a digest (no failed attempts to look at) rows of any task count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BetaByCluster;
 
@@ -104,7 +104,7 @@ fn given(context: &RouteContext) -> Given {
     if context.digest.is_some() {
         Given::BaseFailedAll
     } else {
-        Given::Probed
+        Given::Anything
     }
 }
 

@@ -226,3 +226,43 @@ fn rank1_is_the_base_unless_a_sibling_is_better() {
     }
     assert_eq!(with(vec![rows(base, "x", 5, 9), routed]), *base);
 }
+
+#[test]
+fn without_a_digest_routed_rows_teach_as_well() {
+    let pool = pool(3);
+    let mut router = embedded(&pool);
+    let context = context(None);
+    let first = router.select(&context, 1).unwrap().chosen;
+    let mut seen = RescueEvidence::from_rows(
+        context.clone(),
+        first[0].clone(),
+        rows(&first[0], "unseen", 0, 4),
+    );
+    for row in &mut seen.rows {
+        row.base_failed_all = false;
+    }
+    router.observe(&seen).unwrap();
+    assert_ne!(router.select(&context, 1).unwrap().chosen, first);
+}
+
+#[test]
+fn a_resumed_router_decides_alike() {
+    let pool = pool(3);
+    let mut router = embedded(&pool);
+    router
+        .observe(&evidence(&pool.ids()[1], "login", 3, 4))
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    router.profile().save(&path).unwrap();
+    let profile = harness_pool::BehaviorProfile::load(&path).unwrap();
+    let mut resumed = embedded(&pool)
+        .with_profile(profile)
+        .unwrap()
+        .with_anchor(router.anchored_at());
+    let context = context(Some("login"));
+    assert_eq!(
+        resumed.select(&context, 2).unwrap(),
+        router.select(&context, 2).unwrap()
+    );
+}
