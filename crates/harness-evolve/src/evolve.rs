@@ -232,17 +232,12 @@ impl<'a> Run<'a> {
                 measured: *measured,
                 threshold: step.threshold,
                 regressions: None,
-                admission: Admission::Admitted,
+                admission: self.gate(measured, step.is_rejected),
             };
-            if !step.is_rejected {
-                record.admission = Admission::NotSignificant;
-            } else if self.config.require_union_gain && !measured.has_union_gain() {
-                record.admission = Admission::NoUnionGain;
-            } else {
+            if record.admission == Admission::Admitted {
                 record.regressions = self.regressions(finalist, &mut retry)?;
-                if self.config.seesaw_gate
-                    && record.regressions.is_some_and(|r| r.sibling > r.retry)
-                {
+                let is_worse = record.regressions.is_some_and(|r| r.sibling > r.retry);
+                if self.config.seesaw_gate && is_worse {
                     record.admission = Admission::Regresses;
                 }
             }
@@ -253,6 +248,17 @@ impl<'a> Run<'a> {
         }
         self.report.rollouts.regression = self.runner.take_count();
         Ok(admitted)
+    }
+
+    /// What a confirmation alone decides.
+    fn gate(&self, measured: &Measured, is_rejected: bool) -> Admission {
+        if !is_rejected {
+            Admission::NotSignificant
+        } else if self.config.require_union_gain && !measured.has_union_gain() {
+            Admission::NoUnionGain
+        } else {
+            Admission::Admitted
+        }
     }
 
     /// Counts regressions on base-solved confirmation tasks; the base arm runs once for all siblings.

@@ -141,14 +141,10 @@ impl Label {
     /// observation that is not heeded, before the turns that run out, else at the start.
     pub fn moment(&self) -> Moment {
         match (self.behaviour, self.terminal) {
-            (
-                Behaviour::RepeatedAction | Behaviour::UnverifiedWrite | Behaviour::StoppedEarly,
-                _,
-            ) => Moment::BeforeAction,
             (Behaviour::ErrorNotHandled | Behaviour::ListCut, _) => Moment::AfterStep,
-            (Behaviour::Other, TerminalCause::GaveUp) => Moment::BeforeAction,
             (Behaviour::Other, TerminalCause::TurnLimit) => Moment::BeforeTurn,
             (Behaviour::Other, TerminalCause::WrongEnd) => Moment::OnStart,
+            _ => Moment::BeforeAction,
         }
     }
 }

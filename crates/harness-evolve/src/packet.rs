@@ -80,6 +80,10 @@ pub struct PacketStep {
 /// What was counted over an attempt. Facts of the environment are read where it publishes them; without
 /// them the generic reading in brackets is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent observations, no state machine"
+)]
 pub struct Signals {
     /// Turns taken.
     pub n_turns: usize,

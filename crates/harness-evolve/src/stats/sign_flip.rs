@@ -12,7 +12,7 @@ pub struct TooFineError;
 ///
 /// `differences[t]` is (sibling - base) on task `t`, in any common unit. Under the null hypothesis the two
 /// arms of each task may be exchanged, so every sign is + or - with chance 1/2, independently:
-/// p = P(sum of s_t |d_t| >= sum of d_t). In (0, 1], lower speaks for the sibling.
+/// `p = P(sum of s_t |d_t| >= sum of d_t)`. In (0, 1], lower speaks for the sibling.
 ///
 /// - *Ties* count: a sum equal to the observed one is "at least as large". The test is conservative.
 /// - *Zero differences* stay zero under any flip and change nothing. With none but zeros (or no tasks) p = 1.

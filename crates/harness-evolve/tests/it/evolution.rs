@@ -1,15 +1,16 @@
 //! One evolution at a time: what enters, what is refused, what stops it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use harness_core::{BaseHarness, HarnessSpec, PolicyVersion, Seed, Split, Task, Trajectory};
+use harness_core::{BaseHarness, HarnessSpec, Seed, Split, Trajectory};
 use harness_evolve::report::{Admission, Verdict};
 use harness_evolve::{
     DirectionBrief, EvolutionReport, EvolveConfig, EvolveError, Proposal, ProposeError, Proposer,
-    Rejection, Rerun, RerunError, TraceError, evolve,
+    Rejection, evolve,
 };
 
-use crate::toy::{World, base, config, input, proposer, said, say};
+use crate::toy::{Tampered, World, base, config, input, proposer, said, say};
 
 /// Proposes the same list whenever it is asked, and remembers what it was shown.
 #[derive(Default)]
@@ -38,41 +39,8 @@ impl Proposer for Fixed {
         _n: usize,
         _seed: Seed,
     ) -> Result<Vec<Proposal>, ProposeError> {
-        self.shown += &format!("{brief:?}");
+        write!(self.shown, "{brief:?}").expect("a string takes any text");
         Ok(self.proposals.clone())
-    }
-}
-
-/// Changes what a world returns.
-struct Tampered<F>(World, F);
-
-impl<F: FnMut(&str, &mut Vec<Trajectory>)> Rerun for Tampered<F> {
-    fn rerun(
-        &mut self,
-        harness: &HarnessSpec,
-        tasks: &[Arc<Task>],
-        attempts: u32,
-        seed: Seed,
-        purpose: &str,
-    ) -> Result<Vec<Trajectory>, RerunError> {
-        let mut got = self.0.rerun(harness, tasks, attempts, seed, purpose)?;
-        (self.1)(purpose, &mut got);
-        Ok(got)
-    }
-}
-
-#[track_caller]
-fn tampered(change: impl FnMut(&str, &mut Vec<Trajectory>)) -> TraceError {
-    let mut rerun = Tampered(World::new(0.5), change);
-    match evolve(
-        input(1, 20),
-        &mut proposer(2),
-        &mut rerun,
-        &config(20),
-        Seed::new(1),
-    ) {
-        Err(EvolveError::Trace(error)) => error,
-        other => panic!("no trace error: {other:?}"),
     }
 }
 
@@ -120,6 +88,8 @@ fn confirmation_is_one_test_with_equal_arms() {
         Seed::new(3),
     )
     .unwrap();
+    // The base as reference, and every round full.
+    let most = 1 + config(30).rounds as usize * config(30).candidates_per_round;
     for d in 0..2 {
         let arms: Vec<_> = world
             .calls
@@ -138,7 +108,7 @@ fn confirmation_is_one_test_with_equal_arms() {
                 .iter()
                 .all(|(_, n, a)| (*n, *a) == (search[0].1, search[0].2))
         );
-        assert!((2..=7).contains(&search.len()));
+        assert!((2..=most).contains(&search.len()));
     }
     let mut purposes: Vec<_> = world.calls.iter().map(|(p, ..)| p).collect();
     purposes.sort();
@@ -217,76 +187,6 @@ fn proposers_see_neither_confirmation_nor_family_nor_ids() {
     assert!(fixed.shown.contains("errand number s"));
     assert!(!fixed.shown.contains("errand number c"));
     assert!(!fixed.shown.contains("must not be read") && !fixed.shown.contains("TaskId"));
-}
-
-#[test]
-fn e7_a_rerun_of_another_harness_is_an_error() {
-    let got = tampered(|purpose, got| {
-        if purpose.starts_with("d0/search/r") {
-            got.iter_mut().for_each(|t| t.harness_id = base().id());
-        }
-    });
-    assert!(matches!(got, TraceError::WrongHarness { .. }), "{got}");
-}
-
-#[test]
-fn e7_a_replayed_attempt_is_an_error() {
-    let mut old = Vec::new();
-    let got = tampered(move |purpose, got| match purpose {
-        "d0/search/base" => old.clone_from(got),
-        "d0/confirm/base" => {
-            let first = got[0].task_id.clone();
-            got[0] = old[0].clone();
-            got[0].task_id = first;
-        }
-        _ => {}
-    });
-    assert!(matches!(got, TraceError::Duplicate(_)), "{got}");
-}
-
-#[test]
-fn e7_missing_foreign_and_mixed_attempts_are_errors() {
-    let got = tampered(|_, got| drop(got.pop()));
-    assert!(
-        matches!(
-            got,
-            TraceError::WrongCount {
-                expected: 4,
-                got: 3,
-                ..
-            }
-        ),
-        "{got}"
-    );
-    let got = tampered(|purpose, got| {
-        if purpose == "base/confirm" {
-            got[0].task_id = harness_core::TaskId::new("s0").unwrap();
-        }
-    });
-    assert!(matches!(got, TraceError::UnknownTask { .. }), "{got}");
-    let got = tampered(|purpose, got| {
-        if purpose == "d0/search/base" {
-            got[5].policy_version = PolicyVersion(1);
-        }
-    });
-    assert!(matches!(got, TraceError::OtherPolicy { .. }), "{got}");
-}
-
-#[test]
-fn e7_a_canary_edit_changes_behaviour() {
-    let tasks = input(1, 2).search.tasks;
-    let canary = base().apply(&say("canary", "answer 7")).unwrap();
-    let mut world = World::new(0.0);
-    let mut actions = |harness: &HarnessSpec, purpose: &str| -> Vec<String> {
-        let got = world
-            .rerun(harness, &tasks, 1, Seed::new(1), purpose)
-            .unwrap();
-        assert!(got.iter().all(|t| t.harness_id == harness.id()));
-        got.into_iter().map(|t| t.turns[0].action.clone()).collect()
-    };
-    let (plain, changed) = (actions(&base(), "a"), actions(&canary, "b"));
-    assert!(changed.iter().all(|a| a.contains("answer 7")));
-    assert!(plain.iter().all(|a| !a.contains("answer 7")));
 }
 
 #[test]
@@ -369,8 +269,9 @@ fn regressions_are_counted_and_gate_only_if_asked() {
     };
     let harmful = |purpose: &str, got: &mut Vec<Trajectory>| {
         if purpose == "regress/d0" {
-            got.iter_mut()
-                .for_each(|t| t.outcome = harness_core::Outcome::Failed);
+            for attempt in got.iter_mut() {
+                attempt.outcome = harness_core::Outcome::Failed;
+            }
         }
     };
     let run = |gate| {

@@ -3,3 +3,4 @@
 mod evolution;
 mod simulation;
 mod toy;
+mod traces;

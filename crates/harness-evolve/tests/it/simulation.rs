@@ -17,10 +17,14 @@ struct Simulation {
 /// What a simulation counted.
 #[derive(Debug, Default)]
 struct Counted {
+    /// Confirmations made: without them nothing could enter, and the rates below would say nothing.
+    n_confirmed: u64,
     /// Evolutions into whose pool a sibling without effect entered.
     with_null: u64,
     /// Siblings with effect that entered.
     n_true: u64,
+    /// Those of them that hold the one edit that helps, and no other.
+    n_lean: u64,
 }
 
 impl Simulation {
@@ -39,6 +43,9 @@ impl Simulation {
                 self.effect > 0.0 && said(&s.harness).contains(&fix.as_str())
             };
             let n_true = got.pool.siblings().iter().filter(is_true).count();
+            let is_lean = |s: &&harness_pool::Sibling| is_true(s) && s.lineage.len() == 1;
+            counted.n_lean += got.pool.siblings().iter().filter(is_lean).count() as u64;
+            counted.n_confirmed += got.report.confirmations.len() as u64;
             counted.n_true += n_true as u64;
             counted.with_null += u64::from(n_true < got.pool.len());
         }
@@ -56,6 +63,7 @@ fn e10_null_siblings_rarely_enter() {
         effect: 0.0,
     };
     let got = simulation.run();
+    assert!(got.n_confirmed >= 400, "too few tests to judge by: {got:?}");
     assert_eq!(got.n_true, 0);
     assert!(got.with_null <= 20, "{got:?}");
 }
@@ -71,5 +79,6 @@ fn twenty_points_enter_at_a_realistic_size() {
     };
     let got = simulation.run();
     assert!(got.n_true >= 80, "{got:?} of 100");
+    assert!(2 * got.n_lean >= got.n_true, "{got:?}");
     assert!(got.with_null <= 5, "{got:?}");
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use harness_core::{
-    BaseHarness, Condition, Effect, Fact, GroupId, HarnessEdit, HarnessSpec, Moment, Outcome,
-    PolicyVersion, RolloutId, RolloutRole, Rule, RunId, Sampling, ScenarioId, Seed, Split,
+    BaseHarness, Condition, Effect, Fact, GroupId, HarnessEdit, HarnessId, HarnessSpec, Moment,
+    Outcome, PolicyVersion, RolloutId, RolloutRole, Rule, RunId, Sampling, ScenarioId, Seed, Split,
     TRAJECTORY_SCHEMA_VERSION, Task, TaskId, Trajectory, Turn,
 };
 use harness_evolve::{
@@ -46,7 +46,7 @@ impl World {
 
     fn attempt(
         &self,
-        harness: &HarnessSpec,
+        (harness, id): (&HarnessSpec, &HarnessId),
         task: &Task,
         attempt: u32,
         seed: Seed,
@@ -55,7 +55,10 @@ impl World {
         let index: usize = task.id.as_str()[1..]
             .parse()
             .expect("toy ids are a letter and a number");
-        let mut rng = seed.derive(task.id.as_str(), &[u64::from(attempt)]).rng();
+        // A policy's draws differ as soon as its context does, so the harness is part of the key. Without it
+        // an idle rule would copy the base's outcomes, and no null candidate would ever look better.
+        let own = seed.derive(id.as_str(), &[]);
+        let mut rng = own.derive(task.id.as_str(), &[u64::from(attempt)]).rng();
         let outcome = if rng.random::<f64>() < self.broken {
             Outcome::InfraError
         } else if self.is_solved_with(harness, task, index, rng.random()) {
@@ -78,7 +81,7 @@ impl World {
             task_id: task.id.clone(),
             env: task.env.clone(),
             split: task.split,
-            harness_id: harness.id(),
+            harness_id: id.clone(),
             policy_version: PolicyVersion(0),
             attempt,
             role: RolloutRole::Probe,
@@ -109,12 +112,31 @@ impl Rerun for World {
         purpose: &str,
     ) -> Result<Vec<Trajectory>, RerunError> {
         self.calls.push((purpose.to_owned(), tasks.len(), attempts));
+        let id = harness.id();
         let all = tasks
             .iter()
             .flat_map(|t| (0..attempts).map(move |a| (t, a)));
         Ok(all
-            .map(|(t, a)| self.attempt(harness, t, a, seed, purpose))
+            .map(|(t, a)| self.attempt((harness, &id), t, a, seed, purpose))
             .collect())
+    }
+}
+
+/// Changes what a world returns.
+pub(crate) struct Tampered<F>(pub(crate) World, pub(crate) F);
+
+impl<F: FnMut(&str, &mut Vec<Trajectory>)> Rerun for Tampered<F> {
+    fn rerun(
+        &mut self,
+        harness: &HarnessSpec,
+        tasks: &[Arc<Task>],
+        attempts: u32,
+        seed: Seed,
+        purpose: &str,
+    ) -> Result<Vec<Trajectory>, RerunError> {
+        let mut got = self.0.rerun(harness, tasks, attempts, seed, purpose)?;
+        (self.1)(purpose, &mut got);
+        Ok(got)
     }
 }
 
@@ -196,7 +218,6 @@ pub(crate) fn config(per_kind: usize) -> EvolveConfig {
         min_directions: 1,
         max_search_tasks: per_kind.max(12),
         max_confirm_tasks: per_kind.max(12),
-        candidates_per_round: 3,
         ..EvolveConfig::default()
     }
 }
