@@ -113,8 +113,9 @@ impl CatalogueProposer {
         self.entries.iter().zip(&self.words).map(score).collect()
     }
 
-    /// Entries that can still be tried on the parent, most relevant first.
-    fn open_entries(&self, brief: &DirectionBrief<'_>) -> Vec<usize> {
+    /// Entries that can still be tried on the parent, most relevant first; ties in seeded order, so that
+    /// where an entry stands in the catalogue tells nothing.
+    fn open_entries(&self, brief: &DirectionBrief<'_>, seed: Seed) -> Vec<usize> {
         let relevance = self.relevance(brief);
         let mut open: Vec<usize> = (0..self.entries.len())
             .filter(|i| {
@@ -123,6 +124,7 @@ impl CatalogueProposer {
                 !was_tried && apply_all(brief.parent, edits).is_ok()
             })
             .collect();
+        open.shuffle(&mut seed.derive("ties", &[]).rng());
         open.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]));
         open
     }
@@ -136,7 +138,7 @@ impl Proposer for CatalogueProposer {
         n: usize,
         seed: Seed,
     ) -> Result<Vec<Proposal>, ProposeError> {
-        let mut open = self.open_entries(brief);
+        let mut open = self.open_entries(brief, seed);
         let n = n.min(open.len());
         let n_explored = (self.explore * n as f64).floor() as usize;
         let rest = &mut open[n - n_explored..];
@@ -245,6 +247,30 @@ mod tests {
         assert_eq!(names(&mut proposer(0.0), &base, &[], 9).len(), 4);
         let explored = names(&mut proposer(1.0), &base, &[], 4);
         assert_eq!(explored.iter().collect::<BTreeSet<_>>().len(), 4);
+    }
+
+    #[test]
+    fn place_in_the_catalogue_tells_nothing() {
+        let entries = (0..8)
+            .map(|i| entry(&format!("idle {i}"), "unrelated"))
+            .collect();
+        let mut proposer = CatalogueProposer::new(entries, 0.0).unwrap();
+        let failure = fixture::failure("t", "list_page");
+        let base = fixture::base();
+        let brief = DirectionBrief {
+            label: &failure.label,
+            moment: Moment::BeforeTurn,
+            packets: std::slice::from_ref(&failure.packet),
+            parent: &base,
+            tried: &[],
+        };
+        let mut first = |seed| {
+            let got = proposer.propose(&brief, 1, Seed::new(seed)).unwrap();
+            got[0].why.clone()
+        };
+        let distinct: BTreeSet<String> = (0..64).map(&mut first).collect();
+        assert_eq!(distinct.len(), 8);
+        assert_eq!(first(3), first(3));
     }
 
     #[test]
