@@ -5,7 +5,7 @@
 //! - [`aggregate`]: from ballots to one ranking;
 //! - [`router`], [`config`]: the selector that a trainer calls;
 //! - [`simple`]: selectors to compare it with;
-//! - [`rank1`]: one harness per task at inference;
+//! - [`mod@rank1`]: one harness per task at inference;
 //! - `testing` (feature): the router's invariants as strategies and checks for voters and selectors of
 //!   your own.
 //!

@@ -8,10 +8,9 @@ use harness_pool::{BehaviorProfile, PoolBuilder, RecordError, SiblingPool};
 
 use crate::support::{base, profile, rich_pool, row};
 
+/// Tests run in the package's folder.
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
+    Path::new("tests/data").join(name)
 }
 
 /// Loads a pool from a text written to a fresh folder.
