@@ -1,1 +1,5 @@
-fn main(){}
+//! `cargo xtask`: see `cargo xtask --help`.
+
+fn main() -> std::process::ExitCode {
+    xtask::cli::main()
+}
