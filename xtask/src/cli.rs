@@ -1,0 +1,280 @@
+//! The command line: what can be asked for, and who answers it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::arm::Arm;
+use crate::cache::{Cache, build_fingerprint};
+use crate::config::{Config, Device, Scale, check_environment};
+use crate::run_dir::RunDir;
+use crate::usage::UsageError;
+use crate::{say, tidy};
+
+/// Where stage results are kept, relative to the workspace.
+const CACHE_FOLDER: &str = "target/harness-s-cache";
+
+/// Runs Harness-S experiments and checks the workspace.
+///
+/// Exit codes: 0 done, 1 something failed, 2 wrong usage (nothing was written).
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the whole method on an environment and report what came of it
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(ReproduceArgs),
+    /// Rebuild report.md and report.html of a run from its report.json alone
+    Report {
+        /// The run's folder, for instance runs/appworld-20260101T000000Z
+        dir: PathBuf,
+    },
+    /// Rebuild the initial policy that is shipped with an environment
+    WarmStart {
+        /// The environment: appworld
+        env: String,
+        /// Replace one setting, for instance warm_start.steps=800; may be given several times
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// Check crate edges, module docs, lints, licences and stray notes
+    ///
+    /// Builds in seconds without the policy model: cargo run -p xtask --no-default-features -- tidy
+    Tidy,
+}
+
+const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  cargo xtask reproduce appworld --scale smoke       every stage once, in under 90 seconds
+  cargo xtask reproduce appworld                     the default scale, minutes
+  cargo xtask reproduce appworld --arms harness_s,policy_only_matched --seeds 3
+  cargo xtask reproduce appworld --set grpo.learning_rate=5e-4 --dry-run
+
+The four standard arms are policy_only, policy_only_matched, harness_s and harness_s_sibling.
+--dry-run prints every setting with its value; each is explained in xtask/src/config.rs.";
+
+#[derive(Debug, Args)]
+struct ReproduceArgs {
+    /// The environment: appworld (dbbench and swe-gym are not there yet)
+    env: String,
+    /// How much to run: smoke (shows that it runs), default (minutes), full (five seeds)
+    #[arg(long, default_value = "default")]
+    scale: String,
+    /// Use the seeds 1 to N
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Which arms to run, in this order
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',')]
+    arms: Option<Vec<String>>,
+    /// The run's folder: new, empty, or that of an earlier run, which is replaced
+    /// [default: runs/<env>-<stamp>]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Make every stage anew: neither read nor write target/harness-s-cache
+    #[arg(long)]
+    no_cache: bool,
+    /// Print the settings and stop; nothing is written
+    #[arg(long)]
+    dry_run: bool,
+    /// Threads; 0 is as many as the machine has; no result depends on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Where tensors live: cpu or cuda
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Replace one setting, for instance grpo.learning_rate=5e-4; may be given several times, stands
+    /// above the scale and below the other options
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// What an experiment is given.
+#[derive(Debug)]
+pub struct Plan {
+    /// Every setting.
+    pub config: Config,
+    /// Where it writes.
+    pub run_dir: RunDir,
+    /// Where it keeps stages.
+    pub cache: Cache,
+}
+
+/// Reads the command line, does what it asks for, and tells errors: exit code 2 for wrong usage, else 1.
+pub fn main() -> ExitCode {
+    match Cli::parse().run() {
+        Ok(code) => code,
+        Err(error) => {
+            say::note(format_args!("error: {error:#}"));
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
+
+impl Cli {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Reproduce(args) => reproduce(&args)?,
+            Command::Report { dir } => report(&dir)?,
+            Command::WarmStart { env, set } => warm_start(&env, &set)?,
+            Command::Tidy => return check_tidy(),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
+    let config = args.config()?;
+    if args.dry_run {
+        say::out(config.to_toml()?.trim_end());
+        return Ok(());
+    }
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| RunDir::default_path(&config.env));
+    RunDir::check(&out)?;
+    require_trainer()?;
+    let cache = cache(args.no_cache)?;
+    let run_dir = RunDir::create(&out, &config)?;
+    train::reproduce(Plan {
+        config,
+        run_dir,
+        cache,
+    })?;
+    say::out(format_args!(
+        "report: {}",
+        out.join("report.html").display()
+    ));
+    Ok(())
+}
+
+fn report(dir: &Path) -> anyhow::Result<()> {
+    RunDir::open(dir)?.rebuild_report()?;
+    say::out(format_args!(
+        "report: {}",
+        dir.join("report.html").display()
+    ));
+    Ok(())
+}
+
+fn warm_start(env: &str, overrides: &[String]) -> anyhow::Result<()> {
+    let config = Config::builtin(env, Scale::Default)?.with_overrides(overrides)?;
+    require_trainer()?;
+    train::warm_start(&config)
+}
+
+fn check_tidy() -> anyhow::Result<ExitCode> {
+    let problems = tidy::check(&tidy::workspace_root())?;
+    for problem in &problems {
+        say::out(problem);
+    }
+    if problems.is_empty() {
+        say::out("tidy: all is well");
+        return Ok(ExitCode::SUCCESS);
+    }
+    say::note(format_args!("tidy: {} problems", problems.len()));
+    Ok(ExitCode::FAILURE)
+}
+
+impl ReproduceArgs {
+    /// The settings: those of the scale, then `--set`, then the other options.
+    fn config(&self) -> anyhow::Result<Config> {
+        check_environment(&self.env)?;
+        let scale = Scale::parse(&self.scale)?;
+        let mut config = Config::builtin(&self.env, scale)?.with_overrides(&self.set)?;
+        if let Some(n) = self.seeds {
+            config.run.seeds = (1..=n).collect();
+        }
+        if let Some(arms) = &self.arms {
+            config.run.arms = arms
+                .iter()
+                .map(|arm| arm.trim().parse())
+                .collect::<Result<Vec<Arm>, _>>()?;
+        }
+        if let Some(device) = &self.device {
+            config.device = Device::parse(device)?;
+        }
+        config.threads = self.threads.unwrap_or(config.threads);
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+fn cache(is_bypassed: bool) -> anyhow::Result<Cache> {
+    if is_bypassed {
+        return Ok(Cache::disabled());
+    }
+    let root = tidy::workspace_root().join(CACHE_FOLDER);
+    Ok(Cache::new(root, build_fingerprint()?))
+}
+
+/// Refuses before anything is written if this build cannot train.
+fn require_trainer() -> anyhow::Result<()> {
+    anyhow::ensure!(
+        cfg!(feature = "train"),
+        "this build has no policy model: build it with the feature `train` (cargo xtask does by default)"
+    );
+    Ok(())
+}
+
+#[cfg(feature = "train")]
+use crate::pipeline as train;
+
+/// Stands in for the pipeline; never reached, since [`require_trainer`] comes first.
+#[cfg(not(feature = "train"))]
+mod train {
+    use super::{Config, Plan, require_trainer};
+
+    pub(super) fn reproduce(_: Plan) -> anyhow::Result<()> {
+        require_trainer()
+    }
+
+    pub(super) fn warm_start(_: &Config) -> anyhow::Result<()> {
+        require_trainer()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    fn config(args: &[&str]) -> anyhow::Result<Config> {
+        let command = ["xtask", "reproduce", "appworld"].iter().chain(args);
+        match Cli::try_parse_from(command)?.command {
+            Command::Reproduce(args) => args.config(),
+            other => panic!("another command: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_stand_above_settings() {
+        let args = ["--set", "threads=3", "--threads", "2", "--seeds", "3"];
+        let config = config(&args).unwrap();
+        assert_eq!((config.threads, config.run.seeds), (2, vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn arms_keep_their_order() {
+        let config = config(&["--arms", "harness_s, policy_only"]).unwrap();
+        assert_eq!(config.run.arms, [Arm::HarnessS, Arm::PolicyOnly]);
+    }
+
+    #[test]
+    fn no_seeds_are_refused() {
+        let error = config(&["--seeds", "0"]).unwrap_err();
+        assert!(error.is::<UsageError>(), "{error}");
+    }
+}

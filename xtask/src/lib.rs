@@ -1,0 +1,30 @@
+//! The composition root of Harness-S: the one crate that names all others, runs experiments and writes
+//! their reports.
+//!
+//! - [`cli`]: the command line;
+//! - [`config`], [`arm`]: what an experiment is;
+//! - [`run_dir`], [`files`], [`cache`]: what it leaves on disk;
+//! - [`stats`], [`report`]: what it found;
+//! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
+//! - [`tidy`]: rules of the workspace that no compiler checks;
+//! - [`progress`], [`say`], [`clock`], [`usage`]: terminal and clock.
+//!
+//! With `--no-default-features` nothing of the policy model is built: `tidy`, `report` and `--dry-run` work,
+//! everything that trains says that it cannot.
+#![forbid(unsafe_code)]
+
+pub mod arm;
+pub mod cache;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod files;
+#[cfg(feature = "train")]
+pub mod pipeline;
+pub mod progress;
+pub mod report;
+pub mod run_dir;
+pub mod say;
+pub mod stats;
+pub mod tidy;
+pub mod usage;

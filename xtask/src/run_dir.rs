@@ -1,0 +1,252 @@
+//! The folder of a run, and which folders may become one.
+//!
+//! ```text
+//! runs/<env>-<stamp>/  config.toml  report.json  report.md  report.html  pool.json  metrics.jsonl
+//!                      profiles/  trajectories/  checkpoints/  logs/
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::clock;
+use crate::config::Config;
+use crate::files::{JsonLines, write_atomic};
+use crate::report::{self, Report};
+use crate::say;
+use crate::usage::UsageError;
+
+/// First line of a run's `config.toml`, by which a folder is known as a run's.
+const MARK: &str =
+    "# A run of Harness-S. Rebuild its reports with: cargo xtask report <this folder>\n";
+const CONFIG: &str = "config.toml";
+const FOLDERS: [&str; 4] = ["profiles", "trajectories", "checkpoints", "logs"];
+const FILES: [&str; 5] = [
+    "report.json",
+    "report.md",
+    "report.html",
+    "pool.json",
+    "metrics.jsonl",
+];
+
+/// The folder of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDir {
+    root: PathBuf,
+}
+
+impl RunDir {
+    /// The folder's default place: `runs/<env>-<stamp>` in the current folder.
+    pub fn default_path(env: &str) -> PathBuf {
+        Path::new("runs").join(format!("{env}-{}", clock::stamp(clock::unix_secs())))
+    }
+
+    /// Whether `root` may become a run's folder: it does not exist, is empty, or is a run's already.
+    /// Writes nothing.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a file and for a folder with other content; an error of the file system.
+    pub fn check(root: &Path) -> anyhow::Result<()> {
+        let shown = root.display();
+        if !root.exists() || is_run(root) {
+            return Ok(());
+        }
+        if !root.is_dir() {
+            return Err(UsageError::new(format!("--out `{shown}` is a file, not a folder")).into());
+        }
+        let mut entries = fs::read_dir(root).with_context(|| format!("reading `{shown}`"))?;
+        if entries.next().is_some() {
+            return Err(UsageError::new(format!(
+                "--out `{shown}` holds other files and is not the folder of a run\n  \
+                 give a new folder, an empty one, or that of an earlier run"
+            ))
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Makes the folder and writes `config.toml`. What an earlier run left in it is removed; files that no
+    /// run writes stay.
+    ///
+    /// # Errors
+    /// As [`RunDir::check`], with nothing written; an error of the file system.
+    pub fn create(root: &Path, config: &Config) -> anyhow::Result<Self> {
+        Self::check(root)?;
+        if is_run(root) {
+            say::note(format_args!("replacing the run in `{}`", root.display()));
+            remove_run(root)?;
+        }
+        for folder in FOLDERS {
+            let path = root.join(folder);
+            fs::create_dir_all(&path).with_context(|| format!("creating `{}`", path.display()))?;
+        }
+        let text = format!("{MARK}\n{}", config.to_toml()?);
+        write_atomic(&root.join(CONFIG), text.as_bytes())?;
+        Ok(Self { root: root.into() })
+    }
+
+    /// The folder of a run that was made before.
+    ///
+    /// # Errors
+    /// [`UsageError`] if it is not one.
+    pub fn open(root: &Path) -> Result<Self, UsageError> {
+        if is_run(root) {
+            return Ok(Self { root: root.into() });
+        }
+        Err(UsageError::new(format!(
+            "`{}` is not the folder of a run: it has no {CONFIG} written by reproduce",
+            root.display()
+        )))
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The settings that the run used.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds settings that this version does not know.
+    pub fn config(&self) -> anyhow::Result<Config> {
+        let path = self.root.join(CONFIG);
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading `{}`", path.display()))?;
+        Config::from_toml(&text).with_context(|| format!("reading `{}`", path.display()))
+    }
+
+    /// `pool.json`.
+    pub fn pool_path(&self) -> PathBuf {
+        self.root.join("pool.json")
+    }
+
+    /// A file of behaviour profiles: `profiles/<name>.json`.
+    pub fn profile_path(&self, name: &str) -> PathBuf {
+        self.root.join("profiles").join(format!("{name}.json"))
+    }
+
+    /// A checkpoint: `checkpoints/<name>.safetensors`.
+    pub fn checkpoint_path(&self, name: &str) -> PathBuf {
+        self.root
+            .join("checkpoints")
+            .join(format!("{name}.safetensors"))
+    }
+
+    /// A log: `logs/<name>`.
+    pub fn log_path(&self, name: &str) -> PathBuf {
+        self.root.join("logs").join(name)
+    }
+
+    /// Starts `metrics.jsonl` anew.
+    ///
+    /// # Errors
+    /// An error of the file system.
+    pub fn metrics(&self) -> anyhow::Result<JsonLines> {
+        JsonLines::create(&self.root.join("metrics.jsonl"))
+    }
+
+    /// Starts `trajectories/<name>.jsonl` anew.
+    ///
+    /// # Errors
+    /// An error of the file system.
+    pub fn trajectories(&self, name: &str) -> anyhow::Result<JsonLines> {
+        let folder = self.root.join("trajectories");
+        JsonLines::create(&folder.join(format!("{name}.jsonl")))
+    }
+
+    /// Writes `report.json`, and `report.md` and `report.html` from it.
+    ///
+    /// # Errors
+    /// An error of the file system, or a report without a JSON form.
+    pub fn write_report(&self, report: &Report) -> anyhow::Result<()> {
+        crate::files::write_json(&self.root.join("report.json"), report)?;
+        self.rebuild_report()
+    }
+
+    /// Writes `report.md` and `report.html` from `report.json` alone.
+    ///
+    /// # Errors
+    /// An error of the file system, or a `report.json` that is missing or of a version that is not known.
+    pub fn rebuild_report(&self) -> anyhow::Result<()> {
+        let report = report::read(&self.root.join("report.json"))?;
+        let markdown = report::markdown(&report);
+        write_atomic(&self.root.join("report.md"), markdown.as_bytes())?;
+        let html = report::html(&report);
+        write_atomic(&self.root.join("report.html"), html.as_bytes())
+    }
+}
+
+fn is_run(root: &Path) -> bool {
+    fs::read_to_string(root.join(CONFIG)).is_ok_and(|text| text.starts_with(MARK))
+}
+
+/// Removes what runs write, `config.toml` last: a half-removed run is still known as one.
+fn remove_run(root: &Path) -> anyhow::Result<()> {
+    let folders = FOLDERS.map(|name| (name, true));
+    let files = FILES.map(|name| (name, false));
+    for (name, is_folder) in folders.into_iter().chain(files).chain([(CONFIG, false)]) {
+        let path = root.join(name);
+        let removed = if is_folder {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing `{}`", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Scale;
+
+    fn config() -> Config {
+        Config::builtin("appworld", Scale::Smoke).unwrap()
+    }
+
+    #[test]
+    fn a_new_folder_knows_its_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a/b");
+        RunDir::create(&root, &config()).unwrap();
+        assert_eq!(RunDir::open(&root).unwrap().config().unwrap(), config());
+    }
+
+    #[test]
+    fn an_earlier_run_is_replaced_and_other_files_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path(), &config()).unwrap();
+        fs::write(run.pool_path(), "{}").unwrap();
+        fs::write(run.log_path("a.log"), "old").unwrap();
+        fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+        RunDir::create(folder.path(), &config()).unwrap();
+        assert!(!run.pool_path().exists() && !run.log_path("a.log").exists());
+        assert!(folder.path().join("notes.txt").exists());
+    }
+
+    #[test]
+    fn a_file_and_a_foreign_folder_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        fs::write(&file, "mine").unwrap();
+        for path in [file.as_path(), folder.path()] {
+            let error = RunDir::create(path, &config()).unwrap_err();
+            assert!(error.is::<UsageError>(), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_without_a_run_cannot_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(RunDir::open(folder.path()).is_err());
+    }
+}
