@@ -39,7 +39,7 @@ enum Command {
     WarmStart {
         /// The environment: appworld
         env: String,
-        /// Replace one setting, for instance warm_start.steps=800; may be given several times
+        /// Replace one setting, for instance `warm_start.steps=800`; may be given several times
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
@@ -88,7 +88,7 @@ struct ReproduceArgs {
     /// Where tensors live: cpu or cuda
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Replace one setting, for instance grpo.learning_rate=5e-4; may be given several times, stands
+    /// Replace one setting, for instance `grpo.learning_rate=5e-4`; may be given several times, stands
     /// above the scale and below the other options
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,

@@ -175,7 +175,7 @@ pub struct WarmStartConfig {
     pub learning_rate: f64,
     /// Steps of linear warm-up of the learning rate.
     pub warmup_steps: usize,
-    /// Weight decay of AdamW.
+    /// Weight decay of the optimizer.
     pub weight_decay: f64,
     /// Demonstrations.
     pub n_demos: usize,

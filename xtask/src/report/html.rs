@@ -50,15 +50,13 @@ fn escape(text: &str) -> String {
 /// A table of cells that are markup already.
 fn table(header: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let cells = |tag: &str, cells: &[String]| -> String {
-        cells
-            .iter()
-            .map(|cell| format!("<{tag}>{cell}</{tag}>"))
-            .collect()
+        let cells = cells.iter().map(|cell| format!("<{tag}>{cell}</{tag}>"));
+        cells.collect::<Vec<_>>().concat()
     };
-    let rows: String = rows
+    let rows = rows
         .into_iter()
-        .map(|row| format!("<tr>{}</tr>\n", cells("td", &row)))
-        .collect();
+        .map(|row| format!("<tr>{}</tr>\n", cells("td", &row)));
+    let rows = rows.collect::<Vec<_>>().concat();
     format!(
         "<div class=\"scroll\"><table>\n<tr>{}</tr>\n{rows}</table></div>\n",
         cells("th", header)
@@ -121,12 +119,9 @@ fn curves(report: &Report) -> String {
         return picture;
     }
     let note = "Success on the dev split under the base harness; bands are 95 % intervals.";
-    let keys: String = report
-        .arms
-        .keys()
-        .enumerate()
-        .map(|(arm_idx, name)| format!("<span>{}</span> &nbsp; ", key(arm_idx, name)))
-        .collect();
+    let keys = report.arms.keys().enumerate();
+    let keys = keys.map(|(arm_idx, name)| format!("<span>{}</span>", key(arm_idx, name)));
+    let keys = keys.collect::<Vec<_>>().join(" &nbsp; ");
     format!("<h2>Learning curves</h2>\n<p class=\"note\">{note}</p>\n{picture}\n<p>{keys}</p>\n")
 }
 
@@ -203,16 +198,15 @@ fn families(report: &Report) -> String {
 
 fn matrices(report: &Report) -> String {
     let matrices = report.harness_by_family.iter().flatten();
-    matrices
-        .map(|matrix| {
-            let title = format!("Harness by family: {}", matrix.at);
-            format!(
-                "<h2>{}</h2>\n{}",
-                escape(&title),
-                heat_map("harness", &matrix.success)
-            )
-        })
-        .collect()
+    let tables = matrices.map(|matrix| {
+        let title = format!("Harness by family: {}", matrix.at);
+        format!(
+            "<h2>{}</h2>\n{}",
+            escape(&title),
+            heat_map("harness", &matrix.success)
+        )
+    });
+    tables.collect::<Vec<_>>().concat()
 }
 
 /// A table of shares whose background shows them.
@@ -254,11 +248,12 @@ fn pool(report: &Report) -> String {
         out.push_str(&heat_map("sibling", &pool.locality));
     }
     if let Some(gain) = &pool.complementarity {
-        out.push_str(&format!(
+        let text = format!(
             "<p>Union of siblings minus the best one: {}. As many re-runs of the base minus one: {}.</p>\n",
             estimate(gain.union_gain.as_ref()),
             estimate(gain.retry_gain.as_ref())
-        ));
+        );
+        out.push_str(&text);
     }
     out
 }

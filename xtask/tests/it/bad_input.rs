@@ -7,7 +7,7 @@ use crate::{n_entries, stderr, stdout, xtask};
 /// Runs in an empty folder and expects exit code 2, every part in the message, and a folder still empty.
 #[track_caller]
 fn check(args: &[&str], parts: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = xtask(folder.path(), args);
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
