@@ -1,13 +1,11 @@
 //! The one place that writes to the terminal: results on standard output, everything else on standard
 //! error, so that a pipe receives results alone.
 
-/// Writes a line of a result to standard output.
-#[expect(
-    clippy::print_stdout,
-    reason = "the one function that writes to standard output"
-)]
+use std::io::Write;
+
+/// Writes a line of a result to standard output. A reader that has gone (`| head`) is no error.
 pub fn out(text: impl std::fmt::Display) {
-    println!("{text}");
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// Writes a line about what is going on to standard error.
