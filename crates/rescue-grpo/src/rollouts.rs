@@ -157,7 +157,7 @@ mod tests {
     fn attempts_are_split_evenly_in_blocks() {
         let sizes = |n_harnesses, n_attempts| {
             let plan = plan(RolloutRole::Rescue, n_harnesses, n_attempts);
-            let blocks = plan.harnesses.chunk_by(|a, b| Arc::ptr_eq(a, b));
+            let blocks = plan.harnesses.chunk_by(Arc::ptr_eq);
             blocks.map(<[_]>::len).collect::<Vec<_>>()
         };
         assert_eq!(sizes(2, 8), [4, 4]);

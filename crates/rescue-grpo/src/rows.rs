@@ -304,6 +304,7 @@ fn n_masked(sequence: &Sequence) -> usize {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the compared values are exact in f32")]
 mod tests {
     use harness_core::Outcome::{Failed, InfraError, Solved};
     use harness_core::{GroupCheck, Segment, SegmentKind};

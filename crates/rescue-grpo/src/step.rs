@@ -203,7 +203,9 @@ impl Stage<'_, '_> {
             |(i, _): &Placed<FailedGroup>| GroupPlan::split(*i, &self.tasks[*i], role, &base, size);
         let plans: Vec<GroupPlan> = failed.iter().map(plan).collect();
         let groups = self.run(&plans)?;
-        groups.iter().for_each(|g| self.report.count_rescue(g));
+        for group in &groups {
+            self.report.count_rescue(group);
+        }
         Ok(plans.iter().map(|p| p.task_idx).zip(groups).collect())
     }
 
@@ -304,4 +306,5 @@ fn in_task_order(
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the compared values are exact in f32")]
 mod tests;
