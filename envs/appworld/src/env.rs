@@ -36,7 +36,7 @@ use crate::interpreter::{
 use crate::tasks::{ENV, TaskData};
 use crate::world::World;
 use crate::world::db::Status;
-use crate::world::spec::App;
+use crate::world::spec::{App, Endpoint};
 
 /// What a failed block's observation starts with.
 const FAILED: &str = "Execution failed. Traceback:\n";
@@ -236,10 +236,13 @@ impl Episode {
         let kind = self.error_kind.map_or("none", ErrorKind::as_str);
         let bools = [
             ("last_result_error", self.error_kind.is_some()),
-            ("api_doc_read", track.api_doc_read),
-            ("docs_searched", track.docs_searched),
-            ("passwords_shown", track.passwords_shown),
-            ("logged_in", track.logged_in),
+            ("api_doc_read", track.has_answered(Endpoint::ShowApiDoc)),
+            ("docs_searched", track.has_answered(Endpoint::SearchApiDocs)),
+            (
+                "passwords_shown",
+                track.has_answered(Endpoint::ShowAccountPasswords),
+            ),
+            ("logged_in", track.has_answered(Endpoint::Login)),
             ("write_unchecked", track.write_unchecked()),
             ("last_page_full", track.last_page_full),
             ("last_result_empty", track.last_result_empty),

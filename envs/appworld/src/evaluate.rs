@@ -38,11 +38,12 @@ pub(crate) fn evaluate(world: &World, data: &TaskData) -> Verdict {
             "no note that existed was changed or deleted",
         );
         require(diff.added.len() == 1, "exactly one note was added");
-        let right = diff.added.iter().any(|id| {
-            world.db.notes.get(id).is_some_and(|note| {
-                note.title == data.entity && note.content == code.to_string()
-            })
-        });
+        let right =
+            diff.added.iter().any(|id| {
+                world.db.notes.get(id).is_some_and(|note| {
+                    note.title == data.entity && note.content == code.to_string()
+                })
+            });
         require(right, "an added note has the given title and content");
     } else {
         require(changed.is_empty(), "nothing was changed");

@@ -3,7 +3,7 @@
 //! The expert reads the instruction's words and the observations, nothing else. It shows that every task is
 //! solvable, and its transcripts are what [`world_hash`](crate::world_hash) is made of.
 
-use harness_core::{Action, Deadline, EnvError, Environment, Task, Verdict};
+use harness_core::{Action, Deadline, EnvError, Environment, Part, Task, Verdict};
 use serde_json::Value;
 
 /// An agent that writes one code block at a time.
@@ -35,7 +35,7 @@ pub fn run_agent(
             break;
         };
         let result = env.step(&Action::Text(code.clone()), Deadline::NEVER)?;
-        let texts: Vec<&str> = result.observation.iter().map(|p| p.text()).collect();
+        let texts: Vec<&str> = result.observation.iter().map(Part::text).collect();
         turns.push((code, texts.join("\n")));
         if result.done {
             break;
@@ -101,9 +101,9 @@ impl ScriptedAgent for Expert {
         match self.asked.clone() {
             Asked::Song(title) => song(step, &title, seen),
             Asked::Note(title) => self.note(step, &title, seen),
-            Asked::Artist(name) => artist(step, &name, seen),
+            Asked::Artist(name) => Some(artist(step, &name, seen)),
             Asked::Rating(title) => rating(step, &title, seen),
-            Asked::Create(title, code) => create(step, &title, &code, seen),
+            Asked::Create(title, code) => Some(create(step, &title, &code, seen)),
             Asked::Nothing => None,
         }
     }
@@ -113,21 +113,25 @@ impl Expert {
     fn note(&mut self, step: usize, title: &str, seen: &str) -> Option<String> {
         self.locked |= seen.contains("Response status code is 401");
         match (step, self.locked) {
-            (0, _) => Some(format!("print(apis.simple_note.search_notes(query=\"{title}\"))")),
+            (0, _) => Some(format!(
+                "print(apis.simple_note.search_notes(query=\"{title}\"))"
+            )),
             (1, true) => Some("print(apis.supervisor.show_account_passwords())".into()),
-            (2, true) => Some(log_in(seen)?),
+            (2, true) => log_in(seen),
             (3, true) => Some(format!(
                 "print(apis.simple_note.search_notes(query=\"{title}\", access_token=token))"
             )),
-            _ => answer(&find(seen, title)?["content"]),
+            _ => Some(answer(&find(seen, title)?["content"])),
         }
     }
 }
 
 fn song(step: usize, title: &str, seen: &str) -> Option<String> {
     match step {
-        0 => Some(format!("print(apis.spotify.search_songs(query=\"{title}\"))")),
-        _ => answer(&find(seen, title)?["like_count"]),
+        0 => Some(format!(
+            "print(apis.spotify.search_songs(query=\"{title}\"))"
+        )),
+        _ => Some(answer(&find(seen, title)?["like_count"])),
     }
 }
 
@@ -145,21 +149,22 @@ fn log_in(seen: &str) -> Option<String> {
     ))
 }
 
-fn artist(step: usize, name: &str, seen: &str) -> Option<String> {
-    match step {
-        0 => Some(format!(
-            "total = 0\n\
-             page = 0\n\
-             while True:\n\
-             \x20   songs = apis.spotify.search_songs(artist=\"{name}\", page_index=page)\n\
-             \x20   if not songs:\n\
-             \x20       break\n\
-             \x20   total += sum(song[\"play_count\"] for song in songs)\n\
-             \x20   page += 1\n\
-             print(total)"
-        )),
-        _ => answer(&Value::from(seen.trim())),
+/// Adds up all pages in one block.
+fn artist(step: usize, name: &str, seen: &str) -> String {
+    if step > 0 {
+        return answer(&Value::from(seen.trim()));
     }
+    format!(
+        "total = 0\n\
+         page = 0\n\
+         while True:\n\
+         \x20   songs = apis.spotify.search_songs(artist=\"{name}\", page_index=page)\n\
+         \x20   if not songs:\n\
+         \x20       break\n\
+         \x20   total += sum(song[\"play_count\"] for song in songs)\n\
+         \x20   page += 1\n\
+         print(total)"
+    )
 }
 
 fn rating(step: usize, title: &str, seen: &str) -> Option<String> {
@@ -177,23 +182,23 @@ fn rating(step: usize, title: &str, seen: &str) -> Option<String> {
         2 => {
             let doc = json()?;
             let (api, parameter) = (doc["api"].as_str()?, doc["parameter"].as_str()?);
-            Some(format!("print(apis.spotify.{api}({parameter}=\"{title}\"))"))
+            Some(format!(
+                "print(apis.spotify.{api}({parameter}=\"{title}\"))"
+            ))
         }
-        _ => answer(&json()?["rating"]),
+        _ => Some(answer(&json()?["rating"])),
     }
 }
 
 /// Writes, reads back, and writes again as long as nothing is there.
-fn create(step: usize, title: &str, code: &str, seen: &str) -> Option<String> {
-    if step.is_multiple_of(2) {
-        if seen.contains(code) && step > 0 {
-            return Some("apis.supervisor.complete_task()".into());
-        }
-        return Some(format!(
-            "apis.simple_note.create_note(title=\"{title}\", content=\"{code}\")"
-        ));
+fn create(step: usize, title: &str, code: &str, seen: &str) -> String {
+    if !step.is_multiple_of(2) {
+        format!("print(apis.simple_note.search_notes(query=\"{title}\"))")
+    } else if step > 0 && seen.contains(code) {
+        "apis.supervisor.complete_task()".into()
+    } else {
+        format!("apis.simple_note.create_note(title=\"{title}\", content=\"{code}\")")
     }
-    Some(format!("print(apis.simple_note.search_notes(query=\"{title}\"))"))
 }
 
 /// The item of a printed list that has exactly this title.
@@ -206,9 +211,11 @@ fn find(seen: &str, title: &str) -> Option<Value> {
         .cloned()
 }
 
-fn answer(value: &Value) -> Option<String> {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    Some(format!("apis.supervisor.complete_task(answer={text})"))
+fn answer(value: &Value) -> String {
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    format!("apis.supervisor.complete_task(answer={text})")
 }
 
 /// An agent that stops at once.
@@ -227,6 +234,9 @@ pub struct GuessAnswer(pub String);
 
 impl ScriptedAgent for GuessAnswer {
     fn next_block(&mut self, _: Option<&str>) -> Option<String> {
-        Some(format!("apis.supervisor.complete_task(answer=\"{}\")", self.0))
+        Some(format!(
+            "apis.supervisor.complete_task(answer=\"{}\")",
+            self.0
+        ))
     }
 }

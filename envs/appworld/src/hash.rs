@@ -7,7 +7,7 @@ use crate::expert::{expert_actions, run_agent};
 use crate::interpreter::PRELUDE;
 use crate::tasks::tasks;
 use crate::world::spec::App;
-use crate::world::spec::{fixed_apis, rating_api};
+use crate::world::table::{fixed_apis, rating_api};
 
 /// Raised when the world changes in a way that transcripts of the expert do not show.
 const WORLD_VERSION: u32 = 1;

@@ -21,9 +21,9 @@ pub const SECOND: [&str; 40] = [
 
 /// Words that names of APIs and parameters are made of where they differ from world to world.
 pub const API_WORDS: [&str; 28] = [
-    "acorn", "birch", "cedar", "clover", "cypress", "fern", "fig", "hazel", "heath", "holly", "ivy",
-    "juniper", "kelp", "laurel", "lichen", "lotus", "maple", "moss", "nettle", "olive", "poplar",
-    "reed", "sage", "sedge", "sorrel", "thyme", "willow", "yarrow",
+    "acorn", "birch", "cedar", "clover", "cypress", "fern", "fig", "hazel", "heath", "holly",
+    "ivy", "juniper", "kelp", "laurel", "lichen", "lotus", "maple", "moss", "nettle", "olive",
+    "poplar", "reed", "sage", "sedge", "sorrel", "thyme", "willow", "yarrow",
 ];
 
 /// First names of the people whose worlds these are.

@@ -113,11 +113,25 @@ mod tests {
     fn a6_other_answers_are_told_apart() {
         let check = |status, body, error| assert_eq!(classify(status, body), Err(error));
         check(404, r#"{"detail":"Not Found"}"#, ServerError::NoSuchPath);
-        check(400, r#"{"detail":"no such task"}"#, ServerError::Refused("no such task".into()));
-        check(200, r#"{"output":"Cannot operate on a closed database."}"#, ServerError::Closed);
-        let odd = ServerError::Unexpected { status: 503, body: "busy".into() };
+        check(
+            400,
+            r#"{"detail":"no such task"}"#,
+            ServerError::Refused("no such task".into()),
+        );
+        check(
+            200,
+            r#"{"output":"Cannot operate on a closed database."}"#,
+            ServerError::Closed,
+        );
+        let odd = ServerError::Unexpected {
+            status: 503,
+            body: "busy".into(),
+        };
         check(503, "busy", odd);
-        let html = ServerError::Unexpected { status: 200, body: "<html>".into() };
+        let html = ServerError::Unexpected {
+            status: 200,
+            body: "<html>".into(),
+        };
         check(200, "<html>", html);
     }
 

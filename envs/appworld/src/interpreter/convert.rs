@@ -61,6 +61,7 @@ pub(super) fn to_json(object: &MontyObject, depth: usize) -> Result<Value, Strin
         MontyObject::Date(_) | MontyObject::DateTime(_) | MontyObject::Time(_) => {
             Value::String(object.to_string())
         }
+        MontyObject::Repr(_) | MontyObject::Function { .. } => return Err("function".into()),
         _ => return Err(object.type_name().to_owned()),
     })
 }

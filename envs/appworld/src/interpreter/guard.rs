@@ -13,19 +13,74 @@ use super::{BlockError, ErrorKind};
 
 /// Modules that agents may import; all others are refused.
 const MODULES: [&str; 34] = [
-    "array", "bisect", "builtins", "calendar", "collections", "contextlib", "copy", "csv",
-    "dataclasses", "datetime", "difflib", "enum", "fractions", "functools", "heapq", "itertools",
-    "json", "math", "numbers", "operator", "os", "pathlib", "pendulum", "pprint", "random", "re",
-    "string", "textwrap", "time", "typing", "unittest", "uuid", "yaml", "appworld",
+    "array",
+    "bisect",
+    "builtins",
+    "calendar",
+    "collections",
+    "contextlib",
+    "copy",
+    "csv",
+    "dataclasses",
+    "datetime",
+    "difflib",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "numbers",
+    "operator",
+    "os",
+    "pathlib",
+    "pendulum",
+    "pprint",
+    "random",
+    "re",
+    "string",
+    "textwrap",
+    "time",
+    "typing",
+    "unittest",
+    "uuid",
+    "yaml",
+    "appworld",
 ];
 
 /// Functions that agents may not call, by their full name; names without a module are builtins.
 const FUNCTIONS: [&str; 31] = [
-    "builtins.open", "builtins.exit", "builtins.quit", "builtins.breakpoint", "builtins.eval",
-    "builtins.exec", "builtins.compile", "builtins.globals", "builtins.locals", "builtins.vars",
-    "builtins.__import__", "time.sleep", "os.system", "os.popen", "os.remove", "os.unlink",
-    "os.rename", "os.mkdir", "os.makedirs", "os.rmdir", "os.removedirs", "os.listdir", "os.walk",
-    "os.kill", "os._exit", "os.chdir", "os.chmod", "json.dump", "json.load", "csv.reader",
+    "builtins.open",
+    "builtins.exit",
+    "builtins.quit",
+    "builtins.breakpoint",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.compile",
+    "builtins.globals",
+    "builtins.locals",
+    "builtins.vars",
+    "builtins.__import__",
+    "time.sleep",
+    "os.system",
+    "os.popen",
+    "os.remove",
+    "os.unlink",
+    "os.rename",
+    "os.mkdir",
+    "os.makedirs",
+    "os.rmdir",
+    "os.removedirs",
+    "os.listdir",
+    "os.walk",
+    "os.kill",
+    "os._exit",
+    "os.chdir",
+    "os.chmod",
+    "json.dump",
+    "json.load",
+    "csv.reader",
     "csv.writer",
 ];
 
@@ -113,8 +168,10 @@ fn operators(code: &str) -> usize {
     let words = code
         .split(|c: char| !c.is_alphanumeric())
         .filter(|w| {
-            ["not", "and", "or", "if", "elif", "else", "lambda", "await", "for", "in", "is"]
-                .contains(w)
+            [
+                "not", "and", "or", "if", "elif", "else", "lambda", "await", "for", "in", "is",
+            ]
+            .contains(w)
         })
         .count();
     marks + words
@@ -124,6 +181,12 @@ fn syntax_error(code: &str, error: &ParseError) -> BlockError {
     let at = error.location.start().to_usize().min(code.len());
     let start = code[..at].rfind('\n').map_or(0, |i| i + 1);
     let line = code[start..].lines().next().unwrap_or_default();
+    let line = if line.trim().is_empty() {
+        let before = code[..start].lines().rfind(|l| !l.trim().is_empty());
+        before.unwrap_or_default()
+    } else {
+        line
+    };
     BlockError {
         kind: ErrorKind::Syntax,
         text: format!("Syntax error in line:\n{line}\nMessage: {}", error.error),
@@ -171,14 +234,15 @@ impl Look {
         if kept.is_empty() {
             self.edits.push((range, "pass".into()));
         } else if plain && kept.len() < names.len() {
-            self.edits.push((range, format!("import {}", kept.join(", "))));
+            self.edits
+                .push((range, format!("import {}", kept.join(", "))));
         }
     }
 
     fn imports_from(&mut self, range: TextRange, module: &str, names: &[Alias]) {
         self.import(module);
         for alias in names {
-            self.function(format!("{module}.{}", alias.name.as_str()));
+            self.function(&format!("{module}.{}", alias.name.as_str()));
         }
         let serves = served(module).unwrap_or_default();
         let all = names
@@ -189,25 +253,25 @@ impl Look {
         }
     }
 
-    fn function(&mut self, name: String) {
-        if FUNCTIONS.contains(&name.as_str()) {
-            note(&mut self.functions, &name);
+    fn function(&mut self, name: &str) {
+        if FUNCTIONS.contains(&name) {
+            note(&mut self.functions, name);
         }
     }
 
     fn call(&mut self, call: &ExprCall) {
         match call.func.as_ref() {
             Expr::Name(name) => {
-                self.function(format!("builtins.{}", name.id));
-                let bombs = name.id == "range"
-                    && call.arguments.args.iter().any(|a| beyond(a, MAX_RANGE));
+                self.function(&format!("builtins.{}", name.id));
+                let bombs =
+                    name.id == "range" && call.arguments.args.iter().any(|a| beyond(a, MAX_RANGE));
                 if bombs {
                     self.too_large = Some("range");
                 }
             }
             Expr::Attribute(attribute) => {
                 if let Expr::Name(owner) = attribute.value.as_ref() {
-                    self.function(format!("{}.{}", owner.id, attribute.attr));
+                    self.function(&format!("{}.{}", owner.id, attribute.attr));
                 }
             }
             _ => {}
@@ -220,7 +284,9 @@ impl Look {
                 (is_sequence(&op.left) && beyond(&op.right, MAX_REPEAT))
                     || (is_sequence(&op.right) && beyond(&op.left, MAX_REPEAT))
             }
-            Operator::Pow => constant(&op.right).is_none_or(|e| e > MAX_EXPONENT) && is_constant(op),
+            Operator::Pow => {
+                constant(&op.right).is_none_or(|e| e > MAX_EXPONENT) && is_constant(op)
+            }
             Operator::LShift => beyond(&op.right, MAX_EXPONENT),
             _ => false,
         };
@@ -321,7 +387,9 @@ fn constant(expr: &Expr) -> Option<i64> {
                 Operator::Sub => left.saturating_sub(right),
                 Operator::Mult => left.saturating_mul(right),
                 Operator::Pow => left.saturating_pow(u32::try_from(right).ok()?),
-                Operator::LShift => left.saturating_mul(2_i64.saturating_pow(right.try_into().ok()?)),
+                Operator::LShift => {
+                    left.saturating_mul(2_i64.saturating_pow(right.try_into().ok()?))
+                }
                 _ => return None,
             })
         }

@@ -7,6 +7,7 @@ mod convert;
 mod guard;
 mod monty;
 mod prelude;
+mod printed;
 mod trace;
 
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub struct BlockLimits {
 }
 
 impl Default for BlockLimits {
-    /// Ours: 1 s, 1,000 calls (AppWorld's), 1 MB of print, 20,000 bytes of code.
+    /// Ours: 1 s, 1,000 calls (as `AppWorld`), 1 MB of print, 20,000 bytes of code.
     fn default() -> Self {
         Self {
             time: Duration::from_secs(1),

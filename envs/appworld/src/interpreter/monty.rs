@@ -5,7 +5,6 @@
 //! estimates (`max_memory`), printed text by the writer, and the rest by a look at the process's size
 //! whenever the VM polls its writer.
 
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
@@ -13,13 +12,14 @@ use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, 
 use monty_types::{
     CompileOptions, DictPairs, ExcType, ExtFunctionResult, MontyClassInstance, MontyClassType,
     MontyDate, MontyDateTime, MontyException, MontyObject, MontyUuid, NameLookupResult,
-    OsFunctionCall, PrintWriter, PrintWriterCallback, ResourceLimits, ResourceTracker,
+    OsFunctionCall, PrintWriter, ResourceLimits, ResourceTracker,
 };
 use serde_json::Map;
 
 use super::convert::{key_text, to_json, to_python};
 use super::guard;
 use super::prelude::PRELUDE;
+use super::printed::Printed;
 use super::trace::block_error;
 use super::{BlockError, BlockLimits, Clock, ErrorKind, Host, Interpreter, Raise, no_api, no_app};
 
@@ -29,8 +29,6 @@ const MAX_RESULT: usize = 1 << 20;
 const MAX_RECURSION: usize = 150;
 /// Most pauses of a block for anything but an API call, per call allowed.
 const PAUSES_PER_CALL: usize = 20;
-/// Growth of the whole process during one block after which the block is stopped, in pages of 4 kB.
-const MAX_GROWTH_PAGES: usize = 400_000;
 /// Blocks that are fed before the agent's first.
 const PRELUDE_BLOCKS: u64 = PRELUDE.len() as u64;
 /// Identity of the object `apis`; the app at index `i` has `APIS + 1 + i`.
@@ -338,67 +336,4 @@ fn os_call(call: &OsFunctionCall, now: Clock) -> ExtFunctionResult {
         .into(),
         other => plain(format!("{} is not allowed.", other.name())).into(),
     }
-}
-
-/// Collects what a block prints and stops a block that prints or allocates too much.
-struct Printed {
-    text: String,
-    max: usize,
-    polls: u32,
-    start_pages: Option<usize>,
-}
-
-impl Printed {
-    fn new(max: usize) -> Self {
-        Self {
-            text: String::new(),
-            max,
-            polls: 0,
-            start_pages: None,
-        }
-    }
-
-    fn room(&self, more: usize) -> Result<(), MontyException> {
-        if self.text.len() + more > self.max {
-            let message = format!("more than {} bytes printed in one block", self.max);
-            return Err(MontyException::new(ExcType::MemoryError, Some(message)));
-        }
-        Ok(())
-    }
-}
-
-impl PrintWriterCallback for Printed {
-    fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
-        self.room(output.len())?;
-        self.text.push_str(&output);
-        Ok(())
-    }
-
-    fn stdout_push(&mut self, end: char) -> Result<(), MontyException> {
-        self.room(end.len_utf8())?;
-        self.text.push(end);
-        Ok(())
-    }
-
-    fn poll_flush(&mut self) -> Result<(), MontyException> {
-        self.polls = self.polls.wrapping_add(1);
-        if !self.polls.is_multiple_of(8) {
-            return Ok(());
-        }
-        let Some(pages) = resident_pages() else {
-            return Ok(());
-        };
-        let start = *self.start_pages.get_or_insert(pages);
-        if pages > start + MAX_GROWTH_PAGES {
-            let message = Some("the block uses too much memory".to_owned());
-            return Err(MontyException::new(ExcType::MemoryError, message));
-        }
-        Ok(())
-    }
-}
-
-/// Resident pages of this process; `None` where the system does not tell.
-fn resident_pages() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
 }

@@ -67,5 +67,4 @@ copy = _Copy()
 ];
 
 /// Modules whose imports the host drops because the prelude serves them, with the names served.
-pub(super) const SERVED: [(&str, &[&str]); 2] =
-    [("copy", &["deepcopy"]), ("pprint", &["pprint"])];
+pub(super) const SERVED: [(&str, &[&str]); 2] = [("copy", &["deepcopy"]), ("pprint", &["pprint"])];

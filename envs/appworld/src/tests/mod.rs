@@ -6,7 +6,9 @@ mod families;
 mod properties;
 mod python;
 
-use harness_core::{Action, Deadline, Environment as _, Fact, Part, Seed, Split, StepResult, Task, Verdict};
+use harness_core::{
+    Action, Deadline, Environment as _, Fact, Part, Seed, Split, StepResult, Task, Verdict,
+};
 
 use crate::{AppWorldEnv, Family, tasks};
 

@@ -1,4 +1,8 @@
 //! What agents' code may do and how its failures read.
+#![expect(
+    clippy::needless_raw_string_hashes,
+    reason = "expect-test writes the hashes"
+)]
 
 use expect_test::{Expect, expect};
 use harness_core::{Action, Deadline, Environment as _};
@@ -21,7 +25,10 @@ fn prints(code: &str, expected: &str) {
 #[test]
 fn state_lasts_from_block_to_block() {
     let mut s = Session::new(Family::Lookup);
-    assert_eq!(s.run("n = 1\ndef more(x):\n    return x + n"), "Execution successful.");
+    assert_eq!(
+        s.run("n = 1\ndef more(x):\n    return x + n"),
+        "Execution successful."
+    );
     assert_eq!(s.run("n = 10\nprint(more(1))"), "11\n");
     assert_eq!(s.run("n"), "Execution successful.");
     assert_eq!(s.run("  \n"), "No code available to execute.");
@@ -30,12 +37,35 @@ fn state_lasts_from_block_to_block() {
 
 #[test]
 fn print_shows_containers_as_json() {
-    prints("print({'a': 1, 'b': [True, None]})", r#"{"a": 1, "b": [true, null]}"#);
+    prints(
+        "print({'a': 1, 'b': [True, None]})",
+        r#"{"a": 1, "b": [true, null]}"#,
+    );
     prints("print((1, 'x'))", r#"[1, "x"]"#);
     prints("print([1], [2])", "[1] [2]");
     prints("print('a', 2, sep='-', end='!\\n')", "a-2!");
-    check("print([{'name': 'n' * 30, 'value': 'v' * 30}, {'name': 'n' * 30}])", &expect![]);
-    check("print({'s': {1, 2}})", &expect![]);
+    check(
+        "print([{'name': 'n' * 30, 'value': 'v' * 30}, {'name': 'n' * 30}])",
+        &expect![[r#"
+        [
+         {
+          "name": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
+          "value": "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
+         },
+         {
+          "name": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+         }
+        ]
+    "#]],
+    );
+    check(
+        "print({'s': {1, 2}})",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            print({'s': {1, 2}})
+        TypeError: Object of type set is not JSON serializable"#]],
+    );
 }
 
 #[test]
@@ -43,51 +73,269 @@ fn common_python_works() {
     prints("print(next(x for x in [3, 4] if x > 3))", "4");
     prints("print(next((x for x in [1] if x > 3), 'none'))", "none");
     prints("i = iter([1, 2])\nnext(i)\nprint(next(i))", "2");
-    prints("from copy import deepcopy\na = {'x': [1]}\nb = deepcopy(a)\nb['x'].append(2)\nprint(a)", r#"{"x": [1]}"#);
-    prints("import copy, json\nprint(json.dumps(copy.deepcopy([1])))", "[1]");
+    prints(
+        "from copy import deepcopy\na = {'x': [1]}\nb = deepcopy(a)\nb['x'].append(2)\nprint(a)",
+        r#"{"x": [1]}"#,
+    );
+    prints(
+        "import copy, json\nprint(json.dumps(copy.deepcopy([1])))",
+        "[1]",
+    );
     prints("if True:\n    import copy\nprint(1)", "1");
-    prints("print(Counter('aab').most_common(1)[0][0], defaultdict(int)['x'])", "a 0");
-    prints("import re\nprint(re.findall(r'\\d+', 'a1b22'), math.ceil(1.2), reduce(lambda a, b: a + b, [1, 2]))", "['1', '22'] 2 3");
-    prints("d = {'a': 3, 'b': 1}\nprint(sorted(d.items(), key=lambda kv: kv[1])[0][0], f'{2.5:.2f}', 'x,y'.split(','))", "b 2.50 ['x', 'y']");
-    prints("try:\n    apis.spotify.show_song(song_id=0)\nexcept Exception as e:\n    print(str(e)[:27])", "Response status code is 422");
-    prints("from datetime import datetime, timedelta\nd = datetime.strptime('2023-05-18', '%Y-%m-%d')\nprint((d - timedelta(days=3)).strftime('%A'))", "Monday");
+    prints(
+        "print(Counter('aab').most_common(1)[0][0], defaultdict(int)['x'])",
+        "a 0",
+    );
+    prints(
+        "import re\nprint(re.findall(r'\\d+', 'a1b22'), math.ceil(1.2), reduce(lambda a, b: a + b, [1, 2]))",
+        "['1', '22'] 2 3",
+    );
+    prints(
+        "d = {'a': 3, 'b': 1}\nprint(sorted(d.items(), key=lambda kv: kv[1])[0][0], f'{2.5:.2f}', 'x,y'.split(','))",
+        "b 2.50 ['x', 'y']",
+    );
+    prints(
+        "try:\n    apis.spotify.show_song(song_id=0)\nexcept Exception as e:\n    print(str(e)[:27])",
+        "Response status code is 422",
+    );
+    prints(
+        "from datetime import datetime, timedelta\nd = datetime.strptime('2023-05-18', '%Y-%m-%d')\nprint((d - timedelta(days=3)).strftime('%A'))",
+        "Monday",
+    );
 }
 
 #[test]
 fn tracebacks() {
-    check("x = 1\nprint('a')\napis.spotify.show_song(song_id='x')", &expect![]);
-    check("def f(x):\n    return x['nokey']\nf({})", &expect![]);
-    check("a = [1]\nb = a[0] + a[5]", &expect![]);
-    check("y = missing + 1", &expect![]);
-    check("1 / 0", &expect![]);
-    check("raise ValueError('bad')", &expect![]);
-    check("next(x for x in [])", &expect![]);
-    check("input('go on?')", &expect![]);
-    check("def f(n):\n    return f(n + 1)\nf(0)", &expect![]);
+    check(
+        "x = 1\nprint('a')\napis.spotify.show_song(song_id='x')",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 3, in <module>
+            apis.spotify.show_song(song_id='x')
+        Exception: Response status code is 422:
+        {"message":"Validation error. Reason: \nsong_id: value is not a valid integer"}"#]],
+    );
+    check(
+        "def f(x):\n    return x['nokey']\nf({})",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 3, in <module>
+            f({})
+          File "<python-input>", line 2, in f
+            return x['nokey']
+                   ~^^^^^^^^^
+        KeyError: 'nokey'"#]],
+    );
+    check(
+        "a = [1]\nb = a[0] + a[5]",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 2, in <module>
+            b = a[0] + a[5]
+                       ~^^^
+        IndexError: list index out of range"#]],
+    );
+    check(
+        "y = missing + 1",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            y = missing + 1
+                ^^^^^^^
+        NameError: name 'missing' is not defined"#]],
+    );
+    check(
+        "1 / 0",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            1 / 0
+        ZeroDivisionError: division by zero"#]],
+    );
+}
+
+#[test]
+fn tracebacks_of_raises() {
+    check(
+        "raise ValueError('bad')",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            raise ValueError('bad')
+        ValueError: bad"#]],
+    );
+    check(
+        "next(x for x in [])",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            next(x for x in [])
+        StopIteration"#]],
+    );
+    check(
+        "input('go on?')",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            input('go on?')
+        Exception: input(..) is not allowed. All decisions must be made autonomously."#]],
+    );
+    check(
+        "def f(n):\n    return f(n + 1)\nf(0)",
+        &expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 3, in <module>
+            f(0)
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          [139 more frames]
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+          File "<python-input>", line 2, in f
+            return f(n + 1)
+                   ^^^^^^^^
+        RecursionError: maximum recursion depth exceeded"#]],
+    );
 }
 
 #[test]
 fn syntax_errors() {
-    check("x = 1\nprint('a'\n", &expect![]);
-    check("if True\n    x = 1", &expect![]);
-    check("for x in [1]:\nprint(x)", &expect![]);
-    check("please call the api", &expect![]);
+    check(
+        "x = 1\nprint('a'\n",
+        &expect![[r#"
+            Execution failed. Traceback:
+            Syntax error in line:
+            print('a'
+            Message: unexpected EOF while parsing"#]],
+    );
+    check(
+        "if True\n    x = 1",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Syntax error in line:
+        if True
+        Message: Expected `:`, found newline"#]],
+    );
+    check(
+        "for x in [1]:\nprint(x)",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Syntax error in line:
+        print(x)
+        Message: Expected an indented block after `for` statement"#]],
+    );
+    check(
+        "please call the api",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Syntax error in line:
+        please call the api
+        Message: Simple statements must be separated by newlines or semicolons"#]],
+    );
 }
 
 #[test]
 fn the_guard_refuses() {
-    check("import sys", &expect![]);
-    check("import subprocess\nfrom requests import get", &expect![]);
-    check("print(open('/etc/passwd').read())", &expect![]);
-    check("import os\nos.system('ls')\nexit()", &expect![]);
-    check("x = [0] * 10**8", &expect![]);
-    check("x = 'a' * 1000000000", &expect![]);
-    check("x = 9**9**9", &expect![]);
-    check("x = list(range(10**9))", &expect![]);
-    check(&format!("x = {}", "9".repeat(400)), &expect![]);
-    check(&"x = 1\n".repeat(10_000), &expect![]);
-    check(&format!("x = {}", "1+".repeat(3_000)), &expect![]);
-    check(&format!("x = {}1{}", "(".repeat(300), ")".repeat(300)), &expect![]);
+    check(
+        "import sys",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Usage of the following module is not allowed: sys."#]],
+    );
+    check(
+        "import subprocess\nfrom requests import get",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Usage of the following modules are not allowed: subprocess and requests."#]],
+    );
+    check(
+        "print(open('/etc/passwd').read())",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Usage of the following function is not allowed: builtins.open."#]],
+    );
+    check(
+        "import os\nos.system('ls')\nexit()",
+        &expect![[r#"
+        Execution failed. Traceback:
+        Usage of the following functions are not allowed: os.system and builtins.exit."#]],
+    );
+    check(
+        "x = [0] * 10**8",
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code would make a too large value."#]],
+    );
+    check(
+        "x = 'a' * 1000000000",
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code would make a too large value."#]],
+    );
+    check(
+        "x = 9**9**9",
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code would make a too large value."#]],
+    );
+    check(
+        "x = list(range(10**9))",
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code would make a too large range."#]],
+    );
+    check(
+        &format!("x = {}", "9".repeat(400)),
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code would make a too large number."#]],
+    );
+    check(
+        &"x = 1\n".repeat(10_000),
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code is too long."#]],
+    );
+    check(
+        &format!("x = {}", "1+".repeat(3_000)),
+        &expect![[r#"
+        Execution failed. Traceback:
+        The code is too complex."#]],
+    );
+    check(
+        &format!("x = {}1{}", "(".repeat(300), ")".repeat(300)),
+        &expect![[r#"
+        Execution failed. Traceback:
+        Syntax error in line:
+        x = ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
+        Message: Source is too deeply nested"#]],
+    );
 }
 
 #[test]
@@ -100,16 +348,49 @@ fn limits_stop_a_block_and_the_session_goes_on() {
     session.env = AppWorldEnv::new(limits);
     session.env.reset(&session.task, Deadline::NEVER).unwrap();
     let mut run = |code: &str| session.run(code);
-    expect![].assert_eq(&run("x = 5\nwhile True:\n    x += 1"));
-    expect![].assert_eq(&run("while True:\n    try:\n        apis.spotify.search_songs()\n    except Exception:\n        pass"));
-    expect![].assert_eq(&run("x = 'a'\nwhile True:\n    x = x + x"));
-    expect![].assert_eq(&run("while True:\n    print('x' * 1000)"));
-    expect![].assert_eq(&run("x = [0] * int('9' * 9)"));
-    assert!(run("items = []\nwhile True:\n    items.append('a' * 1000000 + str(len(items)))").contains("Exec"));
-    assert!(run("from datetime import datetime\nwhile True:\n    datetime.now()").contains("Number of requests"));
+    expect![[r#"
+        Execution failed. Traceback:
+        Exception: Execution timed out after 0.1 seconds."#]]
+    .assert_eq(&run("x = 5\nwhile True:\n    x += 1"));
+    expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 3, in <module>
+            apis.spotify.search_songs()
+        Exception: Number of requests exceeded the limit of 10. This potentially means that you have an infinite loop in your code."#]].assert_eq(&run("while True:\n    try:\n        apis.spotify.search_songs()\n    except Exception:\n        pass"));
+    expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 3, in <module>
+            t = t + t
+                ^^^^^
+        MemoryError: memory limit exceeded: 2097152 bytes > 1048576 bytes"#]]
+    .assert_eq(&run("t = 'a'\nwhile True:\n    t = t + t"));
+    expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 2, in <module>
+            print('x' * 1000)
+        MemoryError: more than 1000000 bytes printed in one block"#]]
+    .assert_eq(&run("while True:\n    print('x' * 1000)"));
+    expect![[r#"
+        Execution failed. Traceback:
+          File "<python-input>", line 1, in <module>
+            y = [0] * int('9' * 9)
+                ^^^^^^^^^^^^^^^^^^
+        MemoryError: memory limit exceeded: 15999999984 bytes > 1048576 bytes"#]]
+    .assert_eq(&run("y = [0] * int('9' * 9)"));
+    assert!(
+        run("items = []\nwhile True:\n    items.append(('a' * 90000) * 10 + str(len(items)))")
+            .contains("Exec")
+    );
+    assert!(
+        run("from datetime import datetime\nwhile True:\n    datetime.now()")
+            .contains("Number of requests")
+    );
     assert_eq!(run("items = 0\nprint(x > 5)"), "True\n");
     assert_eq!(run("print(1)"), "1\n");
-    expect![].assert_eq(&run("print(1)"));
+    expect![[r#"
+        Execution failed. Traceback:
+        Exception: Maximum number of executions (9) reached."#]]
+    .assert_eq(&run("print(1)"));
 }
 
 #[test]
@@ -128,7 +409,11 @@ fn gaps_of_the_interpreter_are_counted() {
         assert_eq!(session.run("print(1)"), "1\n");
     }
     let mut session = Session::new(Family::Lookup);
-    assert!(!session.step("raise NotImplementedError('todo')").unsupported);
+    assert!(
+        !session
+            .step("raise NotImplementedError('todo')")
+            .unsupported
+    );
 }
 
 #[test]
@@ -163,4 +448,13 @@ fn other_actions_are_refused_as_observations() {
     };
     let result = session.env.step(&action, Deadline::NEVER).unwrap();
     assert!(!result.done && session.is("last_result_error"));
+}
+
+#[test]
+fn sets_are_shown_the_same_in_every_session() {
+    let code = "s = {'d', 'a', 'c', 'b'}\nprint(s, list(s), {3, 1, 2})";
+    let first = Session::new(Family::Lookup).run(code);
+    for _ in 0..5 {
+        assert_eq!(Session::new(Family::Lookup).run(code), first);
+    }
 }

@@ -89,7 +89,9 @@ fn int(value: &Value, min: i64, max: i64) -> Result<i64, String> {
     };
     let number = number.ok_or("value is not a valid integer")?;
     if number < min {
-        Err(format!("ensure this value is greater than or equal to {min}"))
+        Err(format!(
+            "ensure this value is greater than or equal to {min}"
+        ))
     } else if number > max {
         Err(format!("ensure this value is less than or equal to {max}"))
     } else {

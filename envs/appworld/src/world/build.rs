@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use harness_core::{Seed, Split};
-use rand::{Rng, RngExt as _};
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use rand::{Rng, RngExt as _};
 
 use super::db::{Database, Note, Song};
 use super::people::Person;
-use super::spec::{App, rating_api};
+use super::spec::App;
+use super::table::rating_api;
 use super::{Track, World};
 use crate::interpreter::Clock;
 use crate::names::API_WORDS;
@@ -91,7 +92,10 @@ impl<R: Rng> Draw<R> {
         let mut songs = Vec::new();
         for _ in 0..self.rng.random_range(10..=20) {
             let title = self.name();
-            let artist = artists.choose(&mut self.rng).expect("there are four").clone();
+            let artist = artists
+                .choose(&mut self.rng)
+                .expect("there are four")
+                .clone();
             songs.push(self.song(title, &artist));
         }
         match data.goal {

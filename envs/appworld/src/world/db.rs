@@ -68,7 +68,10 @@ pub(crate) struct Diff {
 impl Diff {
     fn between<T: PartialEq>(before: &BTreeMap<i64, T>, after: &BTreeMap<i64, T>) -> Self {
         let missing = |from: &BTreeMap<i64, T>, other: &BTreeMap<i64, T>| {
-            from.keys().filter(|k| !other.contains_key(k)).copied().collect()
+            from.keys()
+                .filter(|k| !other.contains_key(k))
+                .copied()
+                .collect()
         };
         Self {
             added: missing(after, before),

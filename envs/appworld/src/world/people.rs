@@ -29,10 +29,7 @@ impl Person {
             let word = API_WORDS.choose(&mut rng).copied().unwrap_or(API_WORDS[0]);
             format!("{word}{}", rng.random_range(1_000..=9_999))
         };
-        let passwords = [
-            (App::SimpleNote, password()),
-            (App::Spotify, password()),
-        ];
+        let passwords = [(App::SimpleNote, password()), (App::Spotify, password())];
         Self {
             first_name,
             last_name,

@@ -6,6 +6,9 @@ use super::args::Args;
 use super::db::Note;
 use super::{Answer, ApiError, World, matches, page, words};
 
+/// Most notes of an account.
+const MAX_NOTES: usize = 1_000;
+
 impl World {
     pub(super) fn search_notes(&self, args: &Args) -> Value {
         let query = words(args.text("query"));
@@ -31,7 +34,10 @@ impl World {
     }
 
     /// Answers the same whether the note is kept or lost; only reading it back tells.
-    pub(super) fn create_note(&mut self, args: &Args) -> Value {
+    pub(super) fn create_note(&mut self, args: &Args) -> Answer {
+        if self.db.notes.len() >= MAX_NOTES {
+            return Err(ApiError::conflict("There is no room for more notes."));
+        }
         let id = self.next_note;
         self.next_note += 1;
         if self.lost_writes > 0 {
@@ -43,7 +49,7 @@ impl World {
             };
             self.db.notes.insert(id, note);
         }
-        json!({"message": "Note saved.", "note_id": id})
+        Ok(json!({"message": "Note saved.", "note_id": id}))
     }
 
     pub(super) fn update_note(&mut self, args: &Args) -> Answer {

@@ -105,7 +105,11 @@ impl World {
         }
         song.liked = liked;
         song.like_count += if liked { 1 } else { -1 };
-        let message = if liked { "Song liked." } else { "Like taken back." };
+        let message = if liked {
+            "Song liked."
+        } else {
+            "Like taken back."
+        };
         Ok(json!({"message": message}))
     }
 

@@ -12,18 +12,20 @@ use super::spec::{Api, App, Endpoint};
 pub(crate) struct Track {
     pub(crate) n_calls: i64,
     pub(crate) n_writes: i64,
-    pub(crate) api_doc_read: bool,
-    pub(crate) docs_searched: bool,
-    pub(crate) passwords_shown: bool,
-    pub(crate) logged_in: bool,
     pub(crate) last_call: String,
     pub(crate) last_result_empty: bool,
     pub(crate) last_page_full: bool,
+    answered: BTreeSet<Endpoint>,
     unchecked: BTreeSet<App>,
     pages: BTreeMap<String, BTreeSet<i64>>,
 }
 
 impl Track {
+    /// Whether such a call has succeeded.
+    pub(crate) fn has_answered(&self, endpoint: Endpoint) -> bool {
+        self.answered.contains(&endpoint)
+    }
+
     /// Whether an app was written to and not read since.
     pub(crate) fn write_unchecked(&self) -> bool {
         !self.unchecked.is_empty()
@@ -41,13 +43,7 @@ impl Track {
     }
 
     pub(super) fn answered(&mut self, api: &Api, args: &Args, answer: &Value) {
-        match api.endpoint {
-            Endpoint::ShowApiDoc => self.api_doc_read = true,
-            Endpoint::SearchApiDocs => self.docs_searched = true,
-            Endpoint::ShowAccountPasswords => self.passwords_shown = true,
-            Endpoint::Login => self.logged_in = true,
-            _ => {}
-        }
+        self.answered.insert(api.endpoint);
         if api.endpoint.writes() {
             self.n_writes += 1;
             self.unchecked.insert(api.app);
