@@ -136,8 +136,6 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     #[test]
     fn random_text_is_survived(family in family(), blocks in prop::collection::vec(".{0,200}", 1..4)) {
         survives(family, &blocks);
