@@ -543,17 +543,22 @@ mod tests {
 
     #[test]
     fn g15_groups_without_spread_count_in_the_mean_by_switch() {
-        let of = |zero_spread| {
+        let of = |zero_spread, loss_mean| {
             let config = GrpoConfig {
                 zero_spread,
+                loss_mean,
                 ..GrpoConfig::default()
             };
             let groups = [failed_group(), group_of("g", &[Solved, Failed])];
             let rows = groups.map(|g| group_rows(&UpdateGroup::Base(g), &config));
             batch(rows.into(), &config)
         };
-        let (counted, left_out) = (of(ZeroSpread::Counted), of(ZeroSpread::LeftOut));
+        let tokens = |zero_spread| of(zero_spread, LossMean::Tokens);
+        let (counted, left_out) = (tokens(ZeroSpread::Counted), tokens(ZeroSpread::LeftOut));
         assert_eq!(counted.normalizer, 3.0 * left_out.normalizer);
+        let sequences = |zero_spread| of(zero_spread, LossMean::Sequences).normalizer;
+        assert_eq!(sequences(ZeroSpread::Counted), 6.0);
+        assert_eq!(sequences(ZeroSpread::LeftOut), 2.0);
         // Neither has rows that no gradient comes from.
         assert_eq!((counted.rows.len(), &counted.rows), (2, &left_out.rows));
     }
