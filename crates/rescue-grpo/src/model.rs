@@ -373,13 +373,31 @@ impl Transformer {
     /// # Panics
     /// If `T` exceeds the context or an id the vocabulary.
     pub fn hidden(&self, ids: Tensor<2, Int>) -> Tensor<2> {
+        self.run(ids, None)
+    }
+
+    /// [`Transformer::hidden`] at the flat positions `at` only, `[M, d]`: the last block computes nothing
+    /// for the others beyond their keys and values.
+    ///
+    /// # Panics
+    /// As there, and if a position is not below `B * T`.
+    pub fn hidden_at(&self, ids: Tensor<2, Int>, at: Tensor<1, Int>) -> Tensor<2> {
+        self.run(ids, Some(at))
+    }
+
+    fn run(&self, ids: Tensor<2, Int>, mut at: Option<Tensor<1, Int>>) -> Tensor<2> {
         let [batch, len] = ids.dims();
         let c = &self.config;
         assert!(len <= c.max_context, "rows are at most max_context long");
         let pass = Pass::new(c, batch, len, &ids.device());
         let mut x = self.embed.val().select(0, ids.reshape([batch * len]));
-        for block in &self.blocks {
-            x = block.attend(x, c, &pass);
+        for (i, block) in self.blocks.iter().enumerate() {
+            let mut mixed = block.attend(x.clone(), c, &pass);
+            if let Some(at) = at.take_if(|_| i + 1 == c.n_layers) {
+                mixed = mixed.select(0, at.clone());
+                x = x.select(0, at);
+            }
+            x = x + mixed.matmul(block.wo.val());
             x = block.feed_forward(x, c);
         }
         rms_norm(x, &self.norm, c.norm_eps)
@@ -479,9 +497,9 @@ fn rms_norm(x: Tensor<2>, gain: &Param<Tensor<1>>, eps: f64) -> Tensor<2> {
 }
 
 impl Block {
-    /// `x + attention(norm(x))`, both `[B * T, d]`.
+    /// The heads' mixed values, `[B * T, d]`, before the output matrix.
     fn attend(&self, x: Tensor<2>, c: &ModelConfig, pass: &Pass) -> Tensor<2> {
-        let h = rms_norm(x.clone(), &self.norm_attn, c.norm_eps);
+        let h = rms_norm(x, &self.norm_attn, c.norm_eps);
         let (b, t, hd, kv) = (pass.batch, pass.len, c.head_dim(), c.n_kv_heads);
         let group = c.n_heads / kv;
         let q = pass.rotated(h.clone(), self.wq.val(), true);
@@ -496,8 +514,7 @@ impl Block {
         let weight = (scores - peak).exp();
         let total = weight.clone().sum_dim(4);
         let mixed = weight.matmul(v) / total;
-        let mixed = mixed.permute([0, 3, 1, 2, 4]).reshape([b * t, c.d_model]);
-        x + mixed.matmul(self.wo.val())
+        mixed.permute([0, 3, 1, 2, 4]).reshape([b * t, c.d_model])
     }
 
     /// `x + down(silu(gate(h)) * up(h))` with `h = norm(x)`, both `[B * T, d]`.

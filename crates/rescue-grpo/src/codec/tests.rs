@@ -1,3 +1,5 @@
+//! Tests of `codec`.
+
 use harness_core::{Codec, Message, Role};
 use proptest::prelude::*;
 

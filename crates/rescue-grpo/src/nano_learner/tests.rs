@@ -1,3 +1,5 @@
+//! Tests of `nano_learner`.
+
 use harness_core::Seed;
 use rand::Rng;
 

@@ -3,7 +3,8 @@
 
 use pulp::Arch;
 
-use super::kernels::{Attend, Panels, Product, ROWS, RmsNorm, SwiGlu, padded};
+use super::kernels::{Attend, POSITIONS, ROWS, RmsNorm, SwiGlu, padded};
+use super::product::{Panels, Product};
 use super::weights::{BlockWeights, SamplerWeights};
 
 /// Tokens that one step can read.
@@ -19,8 +20,8 @@ pub(super) struct Token {
     pub(super) id: u32,
 }
 
-/// Keys and values of one row: per layer and key-value head, keys `[hd, cap]`, then values
-/// `[cap, padded(hd)]`.
+/// Keys and values of one row: per layer and key-value head, keys `[cap / POSITIONS, hd,
+/// POSITIONS]`, then values `[cap, padded(hd)]`.
 pub(super) type Cache = Vec<f32>;
 
 /// Where things lie in a cache.
@@ -76,14 +77,14 @@ impl Decoder {
                 kv_heads: c.n_kv_heads,
                 hd: c.head_dim(),
                 layers: c.n_layers,
-                cap: padded(c.max_context),
+                cap: c.max_context.next_multiple_of(POSITIONS),
             },
             x: buffer(d),
             normed: buffer(d),
             qkv: buffer(d + 2 * padded(c.kv_dim())),
             mixed: buffer(d),
             inner: buffer(2 * padded(c.d_ff)),
-            scores: vec![0.0; padded(c.max_context)],
+            scores: vec![0.0; c.max_context.next_multiple_of(POSITIONS)],
             logits: buffer(padded(c.vocab)),
             logits_width: padded(c.vocab),
         }
@@ -101,12 +102,10 @@ impl Decoder {
         for (from, to) in heads.zip(to.chunks_exact_mut(l.head_len())) {
             let (from_keys, from_values) = from.split_at(l.cap * l.hd);
             let (to_keys, to_values) = to.split_at_mut(l.cap * l.hd);
-            let keys = from_keys.chunks_exact(l.cap);
-            for (from, to) in keys.zip(to_keys.chunks_exact_mut(l.cap)) {
-                to[..n].copy_from_slice(&from[..n]);
-            }
-            let n = n * padded(l.hd);
-            to_values[..n].copy_from_slice(&from_values[..n]);
+            let n_keys = n.next_multiple_of(POSITIONS) * l.hd;
+            to_keys[..n_keys].copy_from_slice(&from_keys[..n_keys]);
+            let n_values = n * padded(l.hd);
+            to_values[..n_values].copy_from_slice(&from_values[..n_values]);
         }
     }
 
@@ -200,8 +199,10 @@ impl Decoder {
             rotate(key, cos, sin, 1.0);
             let store = &mut cache[l.head_at(layer, h)..][..l.head_len()];
             let (store_keys, store_values) = store.split_at_mut(l.cap * l.hd);
-            for (k, value) in key.iter().enumerate() {
-                store_keys[k * l.cap + token.position] = *value;
+            let (block, at) = (token.position / POSITIONS, token.position % POSITIONS);
+            let block = &mut store_keys[block * l.hd * POSITIONS..][..l.hd * POSITIONS];
+            for (keys, value) in block.chunks_exact_mut(POSITIONS).zip(key) {
+                keys[at] = *value;
             }
             let at = token.position * padded(l.hd);
             store_values[at..at + l.hd].copy_from_slice(&values[h * l.hd..][..l.hd]);
@@ -227,10 +228,9 @@ impl Decoder {
                 query: &self.qkv[i * width + h * l.hd..][..l.hd],
                 keys,
                 values,
-                scores: &mut self.scores[..padded(n)],
+                scores: &mut self.scores[..n.next_multiple_of(POSITIONS)],
                 out: &mut self.mixed[i * d + h * l.hd..][..l.hd],
                 n,
-                cap: l.cap,
             });
         }
     }

@@ -8,13 +8,15 @@
 
 use pulp::{Simd, WithSimd};
 
+use super::product::Width;
+
 /// Values that are computed side by side.
 pub(super) const LANES: usize = 16;
 /// Rows that share one reading of the weights.
 pub(super) const ROWS: usize = 4;
 
-/// A fixed run of values, which the compiler keeps in vector registers.
-pub(super) type Lane = [f32; LANES];
+/// Positions of a context are padded to this.
+pub(super) const POSITIONS: usize = 2 * LANES;
 
 /// `n` rounded up to whole lanes.
 pub(super) fn padded(n: usize) -> usize {
@@ -42,17 +44,18 @@ pub(super) fn exp(x: f32) -> f32 {
     p = p * r + 1.666_666_6e-1;
     p = p * r + 0.5;
     let exponent = (shifted.to_bits() as i32).wrapping_sub(ROUND_BITS);
-    let power = f32::from_bits(((exponent + 127) << 23) as u32);
+    // Wrapping, because a check for overflow would keep the loop around it from being vectorised.
+    let power = f32::from_bits((exponent.wrapping_add(127) << 23) as u32);
     (p * r * r + r + 1.0) * power
 }
 
-/// Sums lanes pairwise, always in the same tree.
+/// Sums a run of values pairwise, always in the same tree.
 #[expect(
     clippy::inline_always,
     reason = "vector features reach only inlined code"
 )]
 #[inline(always)]
-fn tree_sum(mut lanes: Lane) -> f32 {
+fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
@@ -63,91 +66,40 @@ fn tree_sum(mut lanes: Lane) -> f32 {
     lanes[0]
 }
 
-/// A weight matrix `[k, n]` in panels of [`LANES`] columns, each `[k]` lanes; missing columns are zero.
-#[derive(Debug, Clone)]
-pub(super) struct Panels {
-    lanes: Vec<Lane>,
-    k: usize,
-}
-
-impl Panels {
-    /// Packs columns: `at(k, n)` of `n` columns.
-    pub(super) fn pack(k: usize, n: usize, at: impl Fn(usize, usize) -> f32) -> Self {
-        let mut lanes = vec![[0.0; LANES]; k * padded(n) / LANES];
-        for column in 0..n {
-            for row in 0..k {
-                lanes[column / LANES * k + row][column % LANES] = at(row, column);
-            }
-        }
-        Self { lanes, k }
-    }
-
-    /// Columns, padding included.
-    pub(super) fn width(&self) -> usize {
-        self.lanes.len() / self.k * LANES
-    }
-}
-
-/// `y = x w`, or `y += x w`: `x` is `[n, stride_x]`, `y` is `[n, w.width()]`, `n` a multiple of [`ROWS`].
-pub(super) struct Product<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) stride_x: usize,
-    pub(super) w: &'a Panels,
-    pub(super) y: &'a mut [f32],
-    pub(super) adds: bool,
-}
-
-/// One block of [`ROWS`] rows and one panel, summed over `k` in order.
+/// Sums values, or their squares, by lane and then by tree; the length is a multiple of [`LANES`].
 #[expect(
     clippy::inline_always,
     reason = "vector features reach only inlined code"
 )]
 #[inline(always)]
-fn block(x: &[f32], stride: usize, panel: &[Lane]) -> [Lane; ROWS] {
-    let k = panel.len();
-    let (x0, x1) = (&x[..k], &x[stride..stride + k]);
-    let (x2, x3) = (
-        &x[2 * stride..2 * stride + k],
-        &x[3 * stride..3 * stride + k],
-    );
-    let mut sums = [[0.0; LANES]; ROWS];
-    let [s0, s1, s2, s3] = &mut sums;
-    for ((((w, &a0), &a1), &a2), &a3) in panel.iter().zip(x0).zip(x1).zip(x2).zip(x3) {
-        for j in 0..LANES {
-            s0[j] += a0 * w[j];
-        }
-        for j in 0..LANES {
-            s1[j] += a1 * w[j];
-        }
-        for j in 0..LANES {
-            s2[j] += a2 * w[j];
-        }
-        for j in 0..LANES {
-            s3[j] += a3 * w[j];
+pub(super) fn lane_sum<S: Simd, const SQUARES: bool>(simd: S, values: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let per_lane = LANES / S::F32_LANES;
+    let vectors = S::as_simd_f32s(values).0;
+    for (j, out) in S::as_mut_simd_f32s(&mut lanes).0.iter_mut().enumerate() {
+        for run in vectors.chunks_exact(per_lane) {
+            let v = if SQUARES {
+                simd.mul_f32s(run[j], run[j])
+            } else {
+                run[j]
+            };
+            *out = simd.add_f32s(*out, v);
         }
     }
-    sums
+    tree_sum(lanes)
 }
 
-impl WithSimd for Product<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let width = self.w.width();
-        for (p, panel) in self.w.lanes.chunks_exact(self.w.k).enumerate() {
-            let blocks = self.x.chunks_exact(ROWS * self.stride_x);
-            for (x, y) in blocks.zip(self.y.chunks_exact_mut(ROWS * width)) {
-                let sums = block(x, self.stride_x, panel);
-                for (r, sum) in sums.iter().enumerate() {
-                    let out = &mut y[r * width + p * LANES..][..LANES];
-                    for (o, s) in out.iter_mut().zip(sum) {
-                        *o = if self.adds { *o + s } else { *s };
-                    }
-                }
-            }
-        }
-    }
+/// The highest value; the length is a multiple of [`LANES`].
+#[expect(
+    clippy::inline_always,
+    reason = "vector features reach only inlined code"
+)]
+#[inline(always)]
+pub(super) fn peak<S: Simd>(simd: S, values: &[f32]) -> f32 {
+    let lowest = simd.splat_f32s(f32::NEG_INFINITY);
+    let vectors = S::as_simd_f32s(values).0.iter();
+    let best = vectors.fold(lowest, |best, v| simd.max_f32s(best, *v));
+    simd.reduce_max_f32s(best)
 }
 
 /// `y = x / sqrt(mean(x^2) + eps) * gain`, row by row; `stride` is padded, `width` is not.
@@ -163,17 +115,11 @@ impl WithSimd for RmsNorm<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let stride = self.gain.len();
         let rows = self.x.chunks_exact(stride);
         for (x, y) in rows.zip(self.y.chunks_exact_mut(stride)) {
-            let mut squares = [0.0; LANES];
-            for lane in x.chunks_exact(LANES) {
-                for j in 0..LANES {
-                    squares[j] += lane[j] * lane[j];
-                }
-            }
-            let mean = tree_sum(squares) / self.width as f32;
+            let mean = lane_sum::<S, true>(simd, x) / self.width as f32;
             let scale = 1.0 / (mean + self.eps).sqrt();
             for ((y, x), g) in y.iter_mut().zip(x).zip(self.gain) {
                 *y = x * scale * g;
@@ -204,7 +150,8 @@ impl WithSimd for SwiGlu<'_> {
 
 /// Attention of one query head over the first `n` positions of one key-value head.
 ///
-/// `keys` is `[hd, cap]`, `values` is `[cap, padded(hd)]`, `scores` holds `padded(n)` values of scratch.
+/// `keys` is `[cap / POSITIONS, hd, POSITIONS]`, `values` is `[cap, padded(hd)]`, `scores` is scratch for `n` positions, padded to
+/// [`POSITIONS`].
 pub(super) struct Attend<'a> {
     pub(super) query: &'a [f32],
     pub(super) keys: &'a [f32],
@@ -212,46 +159,48 @@ pub(super) struct Attend<'a> {
     pub(super) scores: &'a mut [f32],
     pub(super) out: &'a mut [f32],
     pub(super) n: usize,
-    pub(super) cap: usize,
 }
 
 impl Attend<'_> {
+    /// Scores of `W` vectors of positions at a time, summed over the head's width in order.
     #[expect(
         clippy::inline_always,
         reason = "vector features reach only inlined code"
     )]
     #[inline(always)]
-    fn score(&mut self) {
-        for (b, scores) in self.scores.chunks_exact_mut(LANES).enumerate() {
-            let mut sums = [0.0; LANES];
-            for (q, keys) in self.query.iter().zip(self.keys.chunks_exact(self.cap)) {
-                let keys = &keys[b * LANES..][..LANES];
-                for j in 0..LANES {
-                    sums[j] += q * keys[j];
+    fn score<S: Simd, const W: usize>(&mut self, simd: S) {
+        let blocks = self.keys.chunks_exact(self.query.len() * POSITIONS);
+        for (keys, scores) in blocks.zip(self.scores.chunks_exact_mut(POSITIONS)) {
+            let keys = S::as_simd_f32s(keys).0;
+            let scores = S::as_mut_simd_f32s(scores).0;
+            for (j, scores) in scores.chunks_exact_mut(W).enumerate() {
+                let mut sums = [simd.splat_f32s(0.0); W];
+                let keys = keys.chunks_exact(POSITIONS / S::F32_LANES);
+                for (q, keys) in self.query.iter().zip(keys) {
+                    let q = simd.splat_f32s(*q);
+                    for (sum, key) in sums.iter_mut().zip(&keys[j * W..][..W]) {
+                        *sum = simd.add_f32s(*sum, simd.mul_f32s(q, *key));
+                    }
                 }
+                scores.copy_from_slice(&sums);
             }
-            scores.copy_from_slice(&sums);
         }
-        self.scores[self.n..].fill(f32::NEG_INFINITY);
     }
 
-    /// Turns scores into weights (not yet divided) and returns their sum.
+    /// Turns scores into weights (not yet divided) and returns their sum. Padding weighs nothing.
     #[expect(
         clippy::inline_always,
         reason = "vector features reach only inlined code"
     )]
     #[inline(always)]
-    fn weigh(&mut self) -> f32 {
-        let peak = peak(self.scores);
-        let mut total = [0.0; LANES];
-        for scores in self.scores.chunks_exact_mut(LANES) {
-            for j in 0..LANES {
-                // The padding's clamped exponential, 1e-38, is far below one unit in the last place.
-                scores[j] = exp(scores[j] - peak);
-                total[j] += scores[j];
-            }
+    fn weigh<S: Simd>(&mut self, simd: S) -> f32 {
+        self.scores[self.n..].fill(f32::NEG_INFINITY);
+        let peak = peak(simd, self.scores);
+        for score in self.scores.iter_mut() {
+            *score = exp(*score - peak);
         }
-        tree_sum(total)
+        self.scores[self.n..].fill(0.0);
+        lane_sum::<S, false>(simd, self.scores)
     }
 
     /// Sums values by weight: four interleaved partial sums over positions, then their sum.
@@ -260,22 +209,32 @@ impl Attend<'_> {
         reason = "vector features reach only inlined code"
     )]
     #[inline(always)]
-    fn mix(&mut self, total: f32) {
+    fn mix<S: Simd, const W: usize>(&mut self, simd: S, total: f32) {
         let stride = padded(self.out.len());
-        for (c, out) in self.out.chunks_mut(LANES).enumerate() {
-            let mut sums = [[0.0; LANES]; 4];
+        let per_row = stride / S::F32_LANES;
+        let values = S::as_simd_f32s(self.values).0;
+        for (c, out) in self.out.chunks_mut(W * S::F32_LANES).enumerate() {
+            let mut sums = [[simd.splat_f32s(0.0); W]; 4];
             let quads = self.scores.chunks_exact(4);
-            for (weights, values) in quads.zip(self.values.chunks_exact(4 * stride)) {
-                for (i, sum) in sums.iter_mut().enumerate() {
-                    let value = &values[i * stride + c * LANES..][..LANES];
-                    for j in 0..LANES {
-                        sum[j] += weights[i] * value[j];
+            for (weights, values) in quads.zip(values.chunks_exact(4 * per_row)) {
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let weight = simd.splat_f32s(weights[i]);
+                    let values = &values[i * per_row + c * W..][..W];
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum = simd.add_f32s(*sum, simd.mul_f32s(weight, *value));
                     }
                 }
             }
-            for (j, o) in out.iter_mut().enumerate() {
-                let sum = (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]);
-                *o = sum / total;
+            let mut mixed = [0.0; LANES];
+            for (j, mixed) in S::as_mut_simd_f32s(&mut mixed).0[..W]
+                .iter_mut()
+                .enumerate()
+            {
+                let first = simd.add_f32s(sums[0][j], sums[1][j]);
+                *mixed = simd.add_f32s(first, simd.add_f32s(sums[2][j], sums[3][j]));
+            }
+            for (o, m) in out.iter_mut().zip(mixed) {
+                *o = m / total;
             }
         }
     }
@@ -285,32 +244,24 @@ impl WithSimd for Attend<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _: S) {
-        self.score();
-        let total = self.weigh();
-        self.scores[self.n..].fill(0.0);
-        self.mix(total);
-    }
-}
-
-/// The highest value; its length is a multiple of [`LANES`].
-#[expect(
-    clippy::inline_always,
-    reason = "vector features reach only inlined code"
-)]
-#[inline(always)]
-fn peak(values: &[f32]) -> f32 {
-    let mut best = [f32::NEG_INFINITY; LANES];
-    for lane in values.chunks_exact(LANES) {
-        for j in 0..LANES {
-            best[j] = if lane[j] > best[j] { lane[j] } else { best[j] };
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let is_narrow = Width::<S>::IS_NARROW;
+        if is_narrow {
+            self.score::<S, 4>(simd);
+        } else {
+            self.score::<S, 2>(simd);
+        }
+        let total = self.weigh(simd);
+        if is_narrow {
+            self.mix::<S, 2>(simd, total);
+        } else {
+            self.mix::<S, 1>(simd, total);
         }
     }
-    best.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
 
-/// `weights = exp((logits - peak) * sharpness)`, and the sum of every lane run in f64. Lengths are padded;
-/// the padding of `logits` must be negative infinity. Returns the peak.
+/// `weights = exp((logits - peak) * sharpness)`, and the sum of every run of [`LANES`] in f64. Lengths are
+/// padded; the padding of `logits` must be negative infinity. Returns the peak.
 pub(super) struct Weigh<'a> {
     pub(super) logits: &'a [f32],
     pub(super) weights: &'a mut [f32],
@@ -322,24 +273,19 @@ impl WithSimd for Weigh<'_> {
     type Output = f32;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> f32 {
-        let peak = peak(self.logits);
-        let lanes = self.logits.chunks_exact(LANES);
-        let out = self.weights.chunks_exact_mut(LANES).zip(self.sums);
-        for (logits, (weights, sum)) in lanes.zip(out) {
-            let mut wide = [0.0f64; LANES];
-            for j in 0..LANES {
-                weights[j] = exp((logits[j] - peak) * self.sharpness);
-                wide[j] = f64::from(weights[j]);
-            }
-            let mut width = LANES / 2;
-            while width > 0 {
-                for i in 0..width {
-                    wide[i] += wide[i + width];
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        let peak = peak(simd, self.logits);
+        for (weight, logit) in self.weights.iter_mut().zip(self.logits) {
+            *weight = exp((logit - peak) * self.sharpness);
+        }
+        for (sum, run) in self.sums.iter_mut().zip(self.weights.chunks_exact(LANES)) {
+            let mut parts = [0.0f64; 4];
+            for quad in run.chunks_exact(4) {
+                for (part, weight) in parts.iter_mut().zip(quad) {
+                    *part += f64::from(*weight);
                 }
-                width /= 2;
             }
-            *sum = wide[0];
+            *sum = (parts[0] + parts[1]) + (parts[2] + parts[3]);
         }
         peak
     }

@@ -11,6 +11,7 @@ mod decoder;
 mod draw;
 mod kernels;
 mod prefix;
+mod product;
 mod weights;
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+//! Tests of `sampler`.
+
 use harness_core::{Seed, Sequence};
 
 use super::*;

@@ -2,7 +2,8 @@
 
 use crate::model::{ModelConfig, ParamSpec};
 
-use super::kernels::{Panels, padded};
+use super::kernels::padded;
+use super::product::Panels;
 
 /// One block's weights.
 #[derive(Debug)]
