@@ -88,6 +88,13 @@ struct ReproduceArgs {
     /// Where tensors live: cpu or cuda
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Start from the warm start in this folder (appworld-nano.safetensors and appworld-nano.bpe.json)
+    /// [default: the shipped one, if the settings are its own]
+    #[arg(long, value_name = "DIR")]
+    policy: Option<PathBuf>,
+    /// Use this frozen pool, for instance runs/first/pool.json, and evolve none
+    #[arg(long, value_name = "FILE")]
+    pool: Option<PathBuf>,
     /// Replace one setting, for instance `grpo.learning_rate=5e-4`; may be given several times, stands
     /// above the scale and below the other options
     #[arg(long, value_name = "KEY=VALUE")]
@@ -103,6 +110,8 @@ pub struct Plan {
     pub run_dir: RunDir,
     /// Where it keeps stages.
     pub cache: Cache,
+    /// Policy and pool from elsewhere, read and checked.
+    pub inputs: train::Inputs,
 }
 
 /// Reads the command line, does what it asks for, and tells errors: exit code 2 for wrong usage, else 1.
@@ -141,11 +150,13 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     RunDir::check(&out)?;
     require_trainer()?;
     let cache = cache(args.no_cache)?;
+    let inputs = train::read_inputs(args.policy.as_deref(), args.pool.as_deref())?;
     let run_dir = RunDir::create(&out, &config)?;
     train::reproduce(Plan {
         config,
         run_dir,
         cache,
+        inputs,
     })?;
     say::out(format_args!(
         "report: {}",
@@ -229,7 +240,17 @@ use crate::pipeline as train;
 /// Stands in for the pipeline; never reached, since [`require_trainer`] comes first.
 #[cfg(not(feature = "train"))]
 mod train {
+    use std::path::Path;
+
     use super::{Config, Plan, require_trainer};
+
+    /// Nothing can be read without a policy model.
+    #[derive(Debug)]
+    pub struct Inputs;
+
+    pub(super) fn read_inputs(_: Option<&Path>, _: Option<&Path>) -> anyhow::Result<Inputs> {
+        require_trainer().map(|()| Inputs)
+    }
 
     pub(super) fn reproduce(_: Plan) -> anyhow::Result<()> {
         require_trainer()

@@ -6,7 +6,7 @@
 //! (Rates of a throw-away prototype, 2026; ours.)
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use harness_core::{
@@ -151,11 +151,11 @@ pub struct DemoPolicy {
     codec: Arc<dyn Codec>,
     agents: BTreeMap<RolloutId, DemoAgent>,
     answers: Vec<(RolloutId, Result<Generation, PolicyError>)>,
-    slips: Arc<std::sync::Mutex<BTreeMap<RolloutId, Vec<usize>>>>,
+    slips: Slips,
 }
 
 /// The turns of each demonstration that are slips and must not be trained on.
-pub type Slips = Arc<std::sync::Mutex<BTreeMap<RolloutId, Vec<usize>>>>;
+pub type Slips = Arc<Mutex<BTreeMap<RolloutId, Vec<usize>>>>;
 
 impl DemoPolicy {
     /// A policy that knows how each of the planned demonstrations goes. `slips` is filled as it plays.
@@ -208,5 +208,81 @@ impl Policy for DemoPolicy {
 
     fn version(&self) -> PolicyVersion {
         PolicyVersion::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use harness_core::testing::ByteCodec;
+    use harness_core::{ExecOptions, Outcome, RunId, Split, Trajectory, run_jobs};
+
+    use super::*;
+    use crate::AppWorldMaker;
+
+    fn play(rates: DemoRates, n_per_family: usize) -> Vec<(Arc<Task>, Option<Topic>, Trajectory)> {
+        let tasks: Vec<Arc<Task>> = crate::tasks(Split::WarmStart, n_per_family, Seed::new(3))
+            .into_iter()
+            .map(Arc::new)
+            .collect();
+        let plans = plan(&tasks, &rates, Seed::new(4));
+        let codec: Arc<dyn Codec> = Arc::new(ByteCodec);
+        let policy = DemoPolicy::new(codec, &plans, rates, Slips::default());
+        let topics: Vec<_> = plans.iter().map(|p| p.topic).collect();
+        let options = ExecOptions {
+            run_id: RunId::new("demos").expect("letters are an id"),
+            temperature: 1.0,
+            max_in_flight: 32,
+            rollout_timeout: Duration::from_secs(60),
+            retries: 0,
+        };
+        let jobs = plans.into_iter().map(|p| p.job).collect();
+        let maker = AppWorldMaker::default();
+        let done = run_jobs(vec![Box::new(policy)], &ByteCodec, &maker, jobs, &options);
+        let both = tasks.into_iter().zip(topics).zip(done);
+        both.map(|((task, topic), done)| (task, topic, done)).collect()
+    }
+
+    #[test]
+    fn a_skilled_agent_solves_everything_and_a_habit_only_lookups() {
+        let skilled = DemoRates {
+            rel: 1.0,
+            eps: 1.0,
+            base_share: 0.5,
+            matching_share: 0.5,
+            wrong_wastes: 0.0,
+            slip: 0.1,
+            ..DemoRates::default()
+        };
+        for (task, topic, done) in play(skilled, 12) {
+            assert_eq!(done.outcome, Outcome::Solved, "{}: {topic:?}\n{done:#?}", task.id);
+        }
+        let habit = DemoRates {
+            eps: 0.0,
+            base_share: 1.0,
+            matching_share: 0.0,
+            ..DemoRates::default()
+        };
+        for (task, _, done) in play(habit, 12) {
+            let expect = task.family == "lookup";
+            assert_eq!(done.outcome == Outcome::Solved, expect, "{}\n{done:#?}", task.id);
+        }
+    }
+
+    #[test]
+    fn a_matching_rule_helps_and_another_does_not() {
+        let rates = DemoRates {
+            base_share: 0.0,
+            matching_share: 0.5,
+            ..DemoRates::default()
+        };
+        let (mut matching, mut other) = ([0_usize; 2], [0_usize; 2]);
+        for (task, topic, done) in play(rates, 60) {
+            let Some(skill) = skill_of(&task) else { continue };
+            let count = if topic == Some(skill) { &mut matching } else { &mut other };
+            count[0] += usize::from(done.outcome == Outcome::Solved);
+            count[1] += 1;
+        }
+        assert!(matching[0] * 2 > matching[1], "{matching:?}");
+        assert!(other[0] * 20 < other[1], "{other:?}");
     }
 }

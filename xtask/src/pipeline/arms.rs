@@ -17,15 +17,16 @@ use harness_pool::{
     SiblingPool,
 };
 use rand::seq::SliceRandom as _;
+use rescue_grpo::learner::Learner as _;
 use rescue_grpo::{
-    AdvantageConfig, Context, GrpoConfig, Learner, NanoLearner, NanoLearnerConfig, OutcomeCounts,
+    AdvantageConfig, Context, GrpoConfig, NanoLearner, NanoLearnerConfig, OutcomeCounts,
     RescueMode, Runtime, StepReport, ZeroSpread, step,
 };
 use serde::{Deserialize, Serialize};
 
 use super::evaluate::{Evaluation, Plan, evaluate};
-use super::warm_start::{WarmStart, tasks};
 use super::exec_options;
+use super::warm_start::{WarmStart, tasks};
 use crate::arm::Arm;
 use crate::config::Config;
 use crate::files::JsonLines;
@@ -63,7 +64,7 @@ fn grpo_of(arm: Arm, config: &Config) -> GrpoConfig {
         zero_spread: if settings.counts_zero_spread {
             ZeroSpread::Counted
         } else {
-            ZeroSpread::Dropped
+            ZeroSpread::LeftOut
         },
         clip_low: settings.clip_low as f32,
         clip_high: settings.clip_high as f32,
@@ -71,7 +72,11 @@ fn grpo_of(arm: Arm, config: &Config) -> GrpoConfig {
         learning_rate: settings.learning_rate,
         max_grad_norm: settings.max_grad_norm as f32,
         temperature: settings.temperature as f32,
-        reanchor_every: if arm == Arm::NoReanchor { 0 } else { config.router.reanchor_every },
+        reanchor_every: if arm == Arm::NoReanchor {
+            0
+        } else {
+            config.router.reanchor_every
+        },
         ..GrpoConfig::default()
     }
 }
@@ -182,7 +187,11 @@ pub(super) fn run_arm(
     progress.note(format!(
         "{} seed {seed}: base success on dev {:.3}",
         arm,
-        training.result.curve.last().map_or(0.0, |p| p.dev.success())
+        training
+            .result
+            .curve
+            .last()
+            .map_or(0.0, |p| p.dev.success())
     ));
     progress.finish();
     Ok(training.result)
@@ -301,16 +310,25 @@ impl<'a> Training<'a> {
         result.steps += 1;
         result.rollouts += report.n_rollouts();
         result.tokens += report.n_tokens;
-        let groups = [report.n_tasks, report.groups.all_failed, report.groups.rescued];
+        let groups = [
+            report.n_tasks,
+            report.groups.all_failed,
+            report.groups.rescued,
+        ];
         result.groups.push(groups);
         result.unprojectable += report.n_unprojectable;
         for counts in [&report.base, &report.rescue] {
             for (outcome, n) in by_name(counts) {
-                *result.outcomes.entry(outcome.as_str().to_owned()).or_default() += n;
+                *result
+                    .outcomes
+                    .entry(outcome.as_str().to_owned())
+                    .or_default() += n;
             }
         }
         let update = report.update.iter();
-        result.negative_share.extend(update.map(|u| f64::from(u.negative_share)));
+        result
+            .negative_share
+            .extend(update.map(|u| f64::from(u.negative_share)));
         for (id, tally) in &report.harnesses {
             let name = self.shared.pool.get(id).map_or("base", |s| s.name.as_str());
             let entry = result.siblings.entry(name.to_owned()).or_default();
@@ -322,7 +340,11 @@ impl<'a> Training<'a> {
     /// Adds a point to the learning curve.
     fn measure(&mut self) -> anyhow::Result<()> {
         let run = &self.shared.config.run;
-        let is_due = self.result.curve.last().is_none_or(|p| p.step < self.result.steps);
+        let is_due = self
+            .result
+            .curve
+            .last()
+            .is_none_or(|p| p.step < self.result.steps);
         if !is_due {
             return Ok(());
         }
@@ -444,7 +466,9 @@ impl AnchorProbe<'_> {
                     harness: Arc::clone(&harness),
                     attempt,
                     role: RolloutRole::Probe,
-                    seed: self.seed.derive("probe", &[purpose, i as u64, u64::from(attempt)]),
+                    seed: self
+                        .seed
+                        .derive("probe", &[purpose, i as u64, u64::from(attempt)]),
                 });
             }
         }
@@ -452,7 +476,13 @@ impl AnchorProbe<'_> {
             .map(|_| self.learner.snapshot())
             .collect();
         let envs: &dyn MakeEnvironment = &AppWorldMaker::default();
-        let done = run_jobs(policies, self.shared.warm.codec.as_ref(), envs, jobs, self.exec);
+        let done = run_jobs(
+            policies,
+            self.shared.warm.codec.as_ref(),
+            envs,
+            jobs,
+            self.exec,
+        );
         self.n_rollouts += done.len() as u64;
         self.tokens += done.iter().map(|t| t.n_tokens() as u64).sum::<u64>();
         Ok(done)
@@ -483,8 +513,11 @@ impl Probe for AnchorProbe<'_> {
         let Some(id) = harness else {
             let done = self.run(&pool.base().clone(), 0)?;
             for task in self.anchors {
-                let own: Vec<Trajectory> =
-                    done.iter().filter(|t| t.task_id == task.id).cloned().collect();
+                let own: Vec<Trajectory> = done
+                    .iter()
+                    .filter(|t| t.task_id == task.id)
+                    .cloned()
+                    .collect();
                 let is_failed = own.iter().all(|t| t.outcome != Outcome::Solved);
                 let digest = is_failed.then(|| Digest::from_attempts(&task.instruction, &own));
                 self.failed.insert(task.id.to_string(), digest);

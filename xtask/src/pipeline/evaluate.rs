@@ -7,7 +7,8 @@ use env_appworld::AppWorldMaker;
 use harness_core::{
     GroupId, HarnessSpec, Job, Outcome, Policy, RolloutId, RolloutRole, Seed, Split, run_jobs,
 };
-use rescue_grpo::{Learner as _, NanoLearner};
+use rescue_grpo::NanoLearner;
+use rescue_grpo::learner::Learner as _;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Shared;
@@ -111,7 +112,11 @@ pub(super) fn evaluate(
     plan: Plan,
 ) -> anyhow::Result<Evaluation> {
     let config = shared.config;
-    let tasks = tasks(plan.split, plan.n_per_family, Seed::new(config.run.task_seed));
+    let tasks = tasks(
+        plan.split,
+        plan.n_per_family,
+        Seed::new(config.run.task_seed),
+    );
     let harness = Arc::new(harness.clone());
     let seed = Seed::new(config.run.task_seed).derive("evaluate", &[plan.split as u64]);
     let mut jobs = Vec::with_capacity(tasks.len() * plan.attempts as usize);
@@ -131,8 +136,9 @@ pub(super) fn evaluate(
     }
     let mut options = exec_options(config, "evaluate")?;
     options.temperature = if plan.is_greedy { 0.0 } else { 1.0 };
-    let policies: Vec<Box<dyn Policy>> =
-        (0..config.n_threads()).map(|_| learner.snapshot()).collect();
+    let policies: Vec<Box<dyn Policy>> = (0..config.n_threads())
+        .map(|_| learner.snapshot())
+        .collect();
     let done = run_jobs(
         policies,
         shared.warm.codec.as_ref(),

@@ -1,20 +1,22 @@
 //! Directional harness evolution with the initial policy: from its failures to a frozen pool.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use env_appworld::{AppWorldMaker, base_harness, catalogue};
 use harness_core::{
-    GroupId, HarnessId, HarnessSpec, Job, Policy, RolloutId, RolloutRole, Seed, Split,
-    Task, Trajectory, run_jobs,
+    GroupId, HarnessId, HarnessSpec, Job, Policy, RolloutId, RolloutRole, Seed, Split, Task,
+    Trajectory, run_jobs,
 };
 use harness_evolve::{
     CatalogueEntry, CatalogueProposer, CheckConfig, EvolutionReport, EvolveConfig, EvolveInput,
     Rerun, RerunError, Slice,
 };
 use harness_pool::{PoolBuilder, SiblingPool};
-use rescue_grpo::{Learner as _, NanoLearner};
+use rescue_grpo::NanoLearner;
+use rescue_grpo::learner::Learner as _;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Shared;
@@ -32,8 +34,8 @@ const EXPLORE: f64 = 0.34;
 pub(super) struct Evolved {
     /// The text of the pool file.
     pub(super) pool_file: String,
-    /// Everything that was tried.
-    pub(super) report: EvolutionReport,
+    /// Everything that was tried; nothing for a pool from elsewhere.
+    pub(super) report: Option<EvolutionReport>,
     /// Share of dev attempts solved by the initial policy, by harness name (`base` first) and family.
     pub(super) matrix: BTreeMap<String, BTreeMap<String, f64>>,
 }
@@ -49,7 +51,9 @@ impl Evolved {
             .siblings()
             .iter()
             .max_by(|a, b| mean(&a.name).total_cmp(&mean(&b.name)));
-        best.map(|sibling| sibling.harness.id()).into_iter().collect()
+        best.map(|sibling| sibling.harness.id())
+            .into_iter()
+            .collect()
     }
 }
 
@@ -91,9 +95,14 @@ pub(super) fn evolve(config: &Config, warm: &WarmStart) -> anyhow::Result<Evolve
     };
     let mut proposer = CatalogueProposer::new(entries(), EXPLORE)?;
     let seed = root.derive("evolution", &[]);
-    let made = harness_evolve::evolve(input, &mut proposer, &mut rerun, &evolve_config(config), seed)
-        .context("evolving siblings")?;
-    progress.finish();
+    let made = harness_evolve::evolve(
+        input,
+        &mut proposer,
+        &mut rerun,
+        &evolve_config(config),
+        seed,
+    )
+    .context("evolving siblings")?;
     let matrix = matrix(
         Shared {
             pool: &made.pool,
@@ -101,10 +110,47 @@ pub(super) fn evolve(config: &Config, warm: &WarmStart) -> anyhow::Result<Evolve
         },
         &rerun.learner,
     )?;
+    progress.finish();
     Ok(Evolved {
         pool_file: pool_text(&made.pool)?,
-        report: made.report,
+        report: Some(made.report),
         matrix,
+    })
+}
+
+/// Reads a pool from elsewhere.
+///
+/// # Errors
+/// If the file is not a whole pool of this version, or stands on another base harness.
+pub(super) fn read_pool(path: &Path) -> anyhow::Result<SiblingPool> {
+    let pool = SiblingPool::load(path)?;
+    ensure!(
+        *pool.base() == base_harness(),
+        "the pool `{}` stands on another base harness ({}), this environment's is {}: evolve a new pool",
+        path.display(),
+        pool.base_id(),
+        base_harness().id()
+    );
+    Ok(pool)
+}
+
+/// A pool from elsewhere in place of an evolved one.
+///
+/// # Errors
+/// If attempts cannot be run.
+pub(super) fn given(
+    config: &Config,
+    warm: &WarmStart,
+    pool: &SiblingPool,
+) -> anyhow::Result<Evolved> {
+    if pool.policy_hash() != warm.checkpoint.content_hash() {
+        crate::say::warn("the pool was evolved with another policy");
+    }
+    let shared = Shared { config, warm, pool };
+    Ok(Evolved {
+        pool_file: pool_text(pool)?,
+        report: None,
+        matrix: matrix(shared, &shared.learner()?)?,
     })
 }
 
@@ -167,7 +213,10 @@ fn matrix(
     std::iter::once(("base".to_owned(), shared.pool.base().clone()))
         .chain(named)
         .map(|(name, harness)| {
-            Ok((name, evaluate(shared, learner, &harness, plan)?.per_family()))
+            Ok((
+                name,
+                evaluate(shared, learner, &harness, plan)?.per_family(),
+            ))
         })
         .collect()
 }
@@ -211,8 +260,9 @@ impl Rerun for Reruns<'_> {
         }
         let config = self.shared.config;
         let options = exec_options(config, "evolution").map_err(|e| broke(e.into()))?;
-        let policies: Vec<Box<dyn Policy>> =
-            (0..config.n_threads()).map(|_| self.learner.snapshot()).collect();
+        let policies: Vec<Box<dyn Policy>> = (0..config.n_threads())
+            .map(|_| self.learner.snapshot())
+            .collect();
         let codec = self.shared.warm.codec.as_ref();
         let done = run_jobs(policies, codec, &AppWorldMaker::default(), jobs, &options);
         self.progress.advance(done.len() as u64);

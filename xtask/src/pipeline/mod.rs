@@ -9,6 +9,8 @@ mod evolution;
 mod outcome;
 mod warm_start;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -36,6 +38,30 @@ pub fn warm_start(config: &Config) -> anyhow::Result<()> {
         say::out(format_args!("copy gate: {family} {share:.3}"));
     }
     Ok(())
+}
+
+/// A policy and a pool from elsewhere.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    warm: Option<Arc<WarmStart>>,
+    pool: Option<SiblingPool>,
+}
+
+/// Reads and checks a policy and a pool from elsewhere, before anything is written.
+///
+/// # Errors
+/// If a file is missing, corrupt, made by a newer version, or belongs to another world, tokenizer or base
+/// harness.
+pub fn read_inputs(policy: Option<&Path>, pool: Option<&Path>) -> anyhow::Result<Inputs> {
+    let warm = match policy {
+        Some(folder) => Some(Arc::new(warm_start::read(folder)?)),
+        None => None,
+    };
+    let pool = match pool {
+        Some(path) => Some(evolution::read_pool(path)?),
+        None => None,
+    };
+    Ok(Inputs { warm, pool })
 }
 
 /// Runs a whole reproduction into a run folder.
@@ -78,7 +104,7 @@ fn warm_starts_in_use(config: &Config) -> Vec<u64> {
 
 /// A warm start with its pool and the initial policy's measures.
 struct World {
-    warm: WarmStart,
+    warm: Arc<WarmStart>,
     hash: String,
     evolved: Evolved,
     pool: SiblingPool,
@@ -88,17 +114,26 @@ struct World {
 impl World {
     fn prepare(plan: &Plan, seed: u64) -> anyhow::Result<Self> {
         let config = &plan.config;
-        let warm = warm_start::get(config, &plan.cache, seed)?;
+        let warm = match &plan.inputs.warm {
+            Some(warm) => Arc::clone(warm),
+            None => Arc::new(warm_start::get(config, &plan.cache, seed)?),
+        };
         let hash = warm.checkpoint.content_hash();
         let inputs = (config.essence().evolution, config.run.task_seed, &hash);
         let name = match config.run.warm_start_seeds.len() {
             0 | 1 => "pool".to_owned(),
             _ => format!("pool-{seed}"),
         };
-        let evolved: Evolved = plan
-            .cache
-            .get_or_make("evolution", &inputs, || evolution::evolve(config, &warm))?;
-        let path = plan.run_dir.pool_path().with_file_name(format!("{name}.json"));
+        let evolved: Evolved = match &plan.inputs.pool {
+            Some(pool) => evolution::given(config, &warm, pool)?,
+            None => plan
+                .cache
+                .get_or_make("evolution", &inputs, || evolution::evolve(config, &warm))?,
+        };
+        let path = plan
+            .run_dir
+            .pool_path()
+            .with_file_name(format!("{name}.json"));
         crate::files::write_atomic(&path, evolved.pool_file.as_bytes())?;
         let pool = SiblingPool::load(&path).context("reading back the pool")?;
         let shared = Shared {
@@ -107,14 +142,18 @@ impl World {
             pool: &pool,
         };
         let run = &config.run;
-        let inputs = (&hash, run.task_seed, run.n_test_per_family, run.test_attempts);
-        let initial = plan.cache.get_or_make("initial", &inputs, || {
-            judge(shared, &shared.learner()?)
-        })?;
+        let inputs = (
+            &hash,
+            run.task_seed,
+            run.n_test_per_family,
+            run.test_attempts,
+        );
+        let initial = plan
+            .cache
+            .get_or_make("initial", &inputs, || judge(shared, &shared.learner()?))?;
         say::note(format_args!(
-            "pool: {} siblings from {} directions; initial policy under the base: {:.3}",
+            "pool: {} siblings; initial policy under the base: {:.3}",
             pool.len(),
-            evolved.report.directions.len(),
             initial.success()
         ));
         Ok(Self {

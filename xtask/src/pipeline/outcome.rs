@@ -72,12 +72,7 @@ fn initial(worlds: &[World], bootstrap: Bootstrap) -> Initial {
     }
 }
 
-fn arm_report(
-    test: &[EvalRow],
-    arm: Arm,
-    own: &[&ArmResult],
-    bootstrap: Bootstrap,
-) -> ArmReport {
+fn arm_report(test: &[EvalRow], arm: Arm, own: &[&ArmResult], bootstrap: Bootstrap) -> ArmReport {
     let mut dev = Vec::new();
     let mut marks = Vec::new();
     for result in own {
@@ -116,7 +111,9 @@ fn window(own: &[&ArmResult], number: usize) -> [u64; 3] {
     own.iter().fold([0; 3], |sum, result| {
         let n = result.groups.len();
         let span = number * n / N_WINDOWS..(number + 1) * n / N_WINDOWS;
-        result.groups[span].iter().fold(sum, |sum, step| add(sum, *step))
+        result.groups[span]
+            .iter()
+            .fold(sum, |sum, step| add(sum, *step))
     })
 }
 
@@ -133,21 +130,28 @@ fn outcomes(own: &[&ArmResult]) -> BTreeMap<String, u64> {
 }
 
 fn pool_report(world: &World) -> PoolReport {
-    let evolution = &world.evolved.report;
     let siblings = world.pool.siblings();
-    PoolReport {
+    let report = PoolReport {
         size: siblings.len(),
-        directions: evolution.directions.iter().map(|d| d.label.to_string()).collect(),
         confirmed: siblings.iter().map(|s| s.name.clone()).collect(),
-        rejected: evolution.candidates.len() - siblings.len(),
-        rollouts: evolution.rollouts.total(),
         ..PoolReport::default()
+    };
+    match &world.evolved.report {
+        None => report,
+        Some(evolution) => PoolReport {
+            directions: evolution.directions.iter().map(|d| d.label.to_string()).collect(),
+            rejected: evolution.candidates.len().saturating_sub(siblings.len()),
+            rollouts: evolution.rollouts.total(),
+            ..report
+        },
     }
 }
 
 fn matrix(world: &World) -> HarnessMatrix {
     let rows = world.evolved.matrix.iter().map(|(harness, rates)| {
-        let rates = rates.iter().map(|(family, rate)| (family.clone(), Some(*rate)));
+        let rates = rates
+            .iter()
+            .map(|(family, rate)| (family.clone(), Some(*rate)));
         (harness.clone(), rates.collect())
     });
     HarnessMatrix {

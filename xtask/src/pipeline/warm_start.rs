@@ -14,8 +14,8 @@ use harness_core::{
     SegmentKind, Split, Task, Trajectory, run_jobs,
 };
 use rescue_grpo::{
-    AdamWConfig, BpeCodec, Checkpoint, ModelConfig, SupervisedConfig, SupervisedRow, teacher_forced_accuracy,
-    train_supervised,
+    AdamWConfig, BpeCodec, Checkpoint, ModelConfig, SupervisedConfig, SupervisedRow,
+    teacher_forced_accuracy, train_supervised,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,14 @@ struct Generator {
 
 impl Generator {
     fn new(config: &Config, seed: u64) -> Self {
+        // The gate judges weights and does not change them.
+        let settings = WarmStartConfig {
+            copy_gate: 0.0,
+            ..config.warm_start.clone()
+        };
         Self {
             seed,
-            settings: config.warm_start.clone(),
+            settings,
             model: config.model.clone(),
         }
     }
@@ -74,18 +79,12 @@ pub(super) fn get(config: &Config, cache: &Cache, seed: u64) -> anyhow::Result<W
         return Ok(shipped);
     }
     let folder = cache.folder("warm-start", &(&wanted, world_hash()))?;
-    let paths = folder.as_ref().map(|f| SHIPPED.map(|name| f.join(name)));
-    if let Some([weights, tokenizer]) = &paths
-        && let Ok(codec) = BpeCodec::load(tokenizer)
-        && let Ok(checkpoint) = Checkpoint::load_for(weights, &world_hash(), codec.hash())
-    {
-        let codec = Arc::new(codec);
-        return Ok(WarmStart { codec, checkpoint });
+    if let Some(kept) = folder.as_deref().and_then(|f| read(f).ok()) {
+        return Ok(kept);
     }
     let made = build(config, seed)?.0;
-    if let Some([weights, tokenizer]) = &paths {
-        made.codec.save(tokenizer)?;
-        made.checkpoint.save(weights)?;
+    if let Some(folder) = &folder {
+        write(folder, &made)?;
     }
     Ok(made)
 }
@@ -96,12 +95,17 @@ pub(super) fn get(config: &Config, cache: &Cache, seed: u64) -> anyhow::Result<W
 /// If a file is missing, corrupt, newer, or belongs to another world or tokenizer; the message names the
 /// command that rebuilds it.
 pub(super) fn shipped() -> anyhow::Result<WarmStart> {
-    let [weights, tokenizer] = SHIPPED.map(|name| assets().join(name));
-    let hint = "rebuild it with `cargo xtask warm-start appworld`";
-    let codec = BpeCodec::load(&tokenizer)
-        .with_context(|| format!("reading the shipped tokenizer; {hint}"))?;
-    let checkpoint = Checkpoint::load_for(&weights, &world_hash(), codec.hash())
-        .with_context(|| format!("reading the shipped warm start; {hint}"))?;
+    read(&assets()).context("the shipped warm start; `cargo xtask warm-start appworld` rebuilds it")
+}
+
+/// Reads a warm start from a folder.
+///
+/// # Errors
+/// If a file is missing, corrupt, newer, or belongs to another world or tokenizer.
+pub(super) fn read(folder: &Path) -> anyhow::Result<WarmStart> {
+    let [weights, tokenizer] = SHIPPED.map(|name| folder.join(name));
+    let codec = BpeCodec::load(&tokenizer)?;
+    let checkpoint = Checkpoint::load_for(&weights, &world_hash(), codec.hash())?;
     let codec = Arc::new(codec);
     Ok(WarmStart { codec, checkpoint })
 }
@@ -118,9 +122,14 @@ pub(super) fn rebuild(config: &Config) -> anyhow::Result<Gate> {
     let seed = config.run.warm_start_seeds.first().copied().unwrap_or(1);
     let (made, gate) = build(config, seed)?;
     std::fs::create_dir_all(assets()).context("making the folder assets/")?;
-    made.codec.save(assets().join(SHIPPED[1]))?;
-    made.checkpoint.save(assets().join(SHIPPED[0]))?;
+    write(&assets(), &made)?;
     Ok(gate)
+}
+
+fn write(folder: &Path, made: &WarmStart) -> anyhow::Result<()> {
+    made.codec.save(folder.join(SHIPPED[1]))?;
+    made.checkpoint.save(folder.join(SHIPPED[0]))?;
+    Ok(())
 }
 
 /// Makes a warm start: a function of the configuration and the seed.
@@ -130,7 +139,10 @@ pub(super) fn rebuild(config: &Config) -> anyhow::Result<Gate> {
 fn build(config: &Config, seed: u64) -> anyhow::Result<(WarmStart, Gate)> {
     let generator = Generator::new(config, seed);
     let settings = &config.warm_start;
-    let (seed, threads) = (Seed::new(seed).derive("warm-start", &[]), config.n_threads());
+    let (seed, threads) = (
+        Seed::new(seed).derive("warm-start", &[]),
+        config.n_threads(),
+    );
     let tasks = tasks(Split::WarmStart, settings.n_demos.div_ceil(5), seed);
     let rates = rates(settings);
     let plain = character_codec()?;
@@ -233,7 +245,13 @@ fn play(
         retries: 1,
     };
     let jobs = plans.into_iter().map(|DemoJob { job, .. }| job).collect();
-    let done = run_jobs(policies, codec.as_ref(), &AppWorldMaker::default(), jobs, &options);
+    let done = run_jobs(
+        policies,
+        codec.as_ref(),
+        &AppWorldMaker::default(),
+        jobs,
+        &options,
+    );
     if let Some(broken) = done.iter().find(|t| !t.outcome.is_valid()) {
         let why = broken.error.as_deref().unwrap_or("no reason given");
         bail!("demonstration {} broke: {why}", broken.rollout_id);
@@ -265,8 +283,12 @@ fn rows(demos: &[Trajectory], slips: &Slips) -> Vec<SupervisedRow> {
         .map(|t| {
             let sequence = t.own_sequence();
             let mut mask = sequence.mask;
-            let slipped: BTreeSet<usize> =
-                slips.get(&t.rollout_id).into_iter().flatten().copied().collect();
+            let slipped: BTreeSet<usize> = slips
+                .get(&t.rollout_id)
+                .into_iter()
+                .flatten()
+                .copied()
+                .collect();
             let mut at: usize = t.prompt.iter().map(|s| s.ids.len()).sum();
             for (i, turn) in t.turns.iter().enumerate() {
                 let n: usize = turn.segments.iter().map(|s| s.ids.len()).sum();
@@ -306,7 +328,7 @@ fn train(
         learning_rate: settings.learning_rate,
         warmup_steps: settings.warmup_steps,
         adamw: AdamWConfig {
-            weight_decay: settings.weight_decay as f32,
+            weight_decay: settings.weight_decay,
             ..AdamWConfig::default()
         },
         n_threads: threads,
@@ -314,13 +336,29 @@ fn train(
     };
     let mut weights = model.init(seed.derive("init", &[]));
     let progress = Progress::start("warm start", settings.steps as u64);
-    train_supervised(model, &mut weights, rows, &config, seed.derive("sft", &[]), |p| {
-        progress.advance(1);
-        if p.step % 100 == 0 {
-            progress.note(format!("step {}: loss {:.4}", p.step, p.loss));
-        }
-        true
-    })?;
+    let n_tokens: usize = rows.iter().map(|r| r.ids.len()).sum();
+    let longest = rows.iter().map(|r| r.ids.len()).max().unwrap_or(0);
+    progress.note(format!(
+        "{} demonstrations of {:.1} tokens on average, {longest} at most; {} ids, {} parameters",
+        rows.len(),
+        n_tokens as f64 / rows.len().max(1) as f64,
+        model.vocab,
+        model.n_params(),
+    ));
+    train_supervised(
+        model,
+        &mut weights,
+        rows,
+        &config,
+        seed.derive("sft", &[]),
+        |p| {
+            progress.advance(1);
+            if p.step % 100 == 0 {
+                progress.note(format!("step {}: loss {:.4}", p.step, p.loss));
+            }
+            true
+        },
+    )?;
     progress.finish();
     Ok(weights)
 }
@@ -339,6 +377,7 @@ fn copy_gate(
         eps: 1.0,
         base_share: 0.5,
         matching_share: 0.5,
+        wrong_wastes: 0.0,
         slip: 0.0,
         ..DemoRates::default()
     };
@@ -366,7 +405,13 @@ fn copy_gate(
             }
         }
     }
-    let share = |(hit, all): (usize, usize)| if all == 0 { 1.0 } else { hit as f64 / all as f64 };
+    let share = |(hit, all): (usize, usize)| {
+        if all == 0 {
+            1.0
+        } else {
+            hit as f64 / all as f64
+        }
+    };
     Ok(counts.into_iter().map(|(f, c)| (f, share(c))).collect())
 }
 
@@ -374,6 +419,8 @@ fn copy_gate(
 fn is_copied(text: &str) -> bool {
     let word = text.trim();
     let is_character = word.len() == 1
-        && word.chars().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
+        && word
+            .chars()
+            .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
     is_character || atoms().contains(&word)
 }

@@ -1,9 +1,11 @@
 //! The program as a user calls it: wrong usage is told with the right name, and nothing is written.
 //!
-//! These tests run with and without the feature `train`: all stop before anything trains.
+//! All but those of `reproduce` stop before anything trains and run without the feature `train` too.
 
 mod bad_input;
 mod reports;
+#[cfg(feature = "train")]
+mod reproduce;
 
 use std::path::Path;
 use std::process::{Command, Output};

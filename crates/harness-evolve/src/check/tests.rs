@@ -1,3 +1,5 @@
+//! Tests of `check`.
+
 use std::sync::Arc;
 
 use harness_core::{Condition, Effect, Limits, ObservationPolicy, Operand};

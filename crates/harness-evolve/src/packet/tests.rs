@@ -1,3 +1,5 @@
+//! Tests of `packet`.
+
 use super::*;
 use crate::fixture;
 
