@@ -196,6 +196,16 @@ pub fn group_rows(group: &UpdateGroup, config: &GrpoConfig) -> GroupRows {
     out
 }
 
+/// Cuts what follows the last sampled token: no loss is on it, the policy may never have read it, and an
+/// observation that ended the window would not fit the trainer's context either.
+fn up_to_last_sampled(mut sequence: Sequence) -> Sequence {
+    let end = sequence.mask.iter().rposition(|m| *m).map_or(0, |at| at + 1);
+    sequence.ids.truncate(end);
+    sequence.mask.truncate(end);
+    sequence.logprobs.truncate(end);
+    sequence
+}
+
 /// The row of one attempt; `None` if it cannot be seen in `context`.
 fn training_row(
     trajectory: &Trajectory,
@@ -203,11 +213,11 @@ fn training_row(
     advantage: f32,
     context: Context,
 ) -> Option<TrainingRow> {
-    let sequence = if context.is_base() {
+    let sequence = up_to_last_sampled(if context.is_base() {
         trajectory.base_sequence().ok()?
     } else {
         trajectory.own_sequence()
-    };
+    });
     let says_more = || trajectory.segments().any(|s| s.scope != Scope::Both);
     let is_projected = context.is_base() && says_more();
     let advantage = match context {
