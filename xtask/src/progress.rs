@@ -28,7 +28,7 @@ struct Lines {
 }
 
 impl Progress {
-    /// Starts a stage of `total` units, named `label`.
+    /// Starts a stage of `total` units, 0 if nobody knows, named `label`.
     pub fn start(label: impl Into<String>, total: u64) -> Self {
         let label = label.into();
         let bar = std::io::stderr()
@@ -91,6 +91,9 @@ impl Progress {
 
 fn plain_line(label: &str, done: u64, total: u64, lines: &Lines) -> String {
     let elapsed = lines.started.elapsed().as_secs();
+    if total == 0 {
+        return format!("{label}: {done}, {elapsed} s");
+    }
     format!("{label}: {done} of {total}, {elapsed} s")
 }
 

@@ -47,6 +47,9 @@ pub struct Report {
     pub n_test_tasks: usize,
     /// Scenarios of the test split.
     pub n_test_scenarios: usize,
+    /// Rates of the demonstrations that the initial policy imitates, by the names of the settings.
+    #[serde(default)]
+    pub demo_rates: BTreeMap<String, f64>,
     /// The initial policy.
     pub initial: Initial,
     /// The arms by name.

@@ -248,7 +248,7 @@ impl<'a> Episode<'a> {
         }
         self.turn.action = action;
         self.turn.is_blocked = true;
-        self.turn.observation = message.to_owned();
+        message.clone_into(&mut self.turn.observation);
         self.say(Role::Hint, message, Scope::SiblingOnly);
         self.close_turn();
         if self.record.turns.len() >= self.job.harness.limits().max_turns {

@@ -61,6 +61,13 @@ pub struct ExecOptions {
 ///
 /// # Determinism
 /// The trajectories do not depend on the number of policies, unless a deadline passes.
+///
+/// # Panics
+/// If a policy, codec or environment panics.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a job is made for one run and must not be run twice under the same ids"
+)]
 pub fn run_jobs(
     mut policies: Vec<Box<dyn Policy>>,
     codec: &dyn Codec,

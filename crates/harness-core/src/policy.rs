@@ -153,7 +153,9 @@ pub trait Policy: Send {
                 }
             }
         }
-        ids.iter().for_each(|id| self.release(id));
+        for id in &ids {
+            self.release(id);
+        }
         answers
             .into_iter()
             .map(|a| a.unwrap_or_else(|| Err(PolicyError::Backend("no answer came".into()))))

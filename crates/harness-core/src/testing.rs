@@ -217,7 +217,8 @@ impl MakeEnvironment for ToyMaker {
 
 impl Environment for ToyEnv {
     fn reset(&mut self, task: &Task, _deadline: Deadline) -> Result<Facts, EnvError> {
-        self.secret = task.data["secret"].as_str().unwrap_or_default().to_owned();
+        let secret = task.data["secret"].as_str().unwrap_or_default();
+        secret.clone_into(&mut self.secret);
         Ok([("world".to_owned(), Fact::Text("toy".into()))].into())
     }
 

@@ -19,7 +19,7 @@ pub fn base_harness() -> HarnessSpec {
         action: ActionFormat::Text,
         limits: Limits {
             max_turns: 10,
-            max_reply_tokens: 40,
+            max_reply_tokens: 24,
         },
     })
 }

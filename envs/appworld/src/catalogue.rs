@@ -58,7 +58,7 @@ pub fn catalogue() -> Vec<CatalogueEdit> {
         "fewer-turns",
         HarnessEdit::SetLimits(Limits {
             max_turns: 6,
-            max_reply_tokens: 40,
+            max_reply_tokens: 24,
         }),
         "turn limit early end",
     ));

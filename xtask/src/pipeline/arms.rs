@@ -121,6 +121,8 @@ pub(super) struct ArmResult {
     pub(super) curve: Vec<CurvePoint>,
     /// The last checkpoint on test.
     pub(super) test: Evaluation,
+    /// The text of the router's profile file at the end, if a router chose.
+    pub(super) profile_file: Option<String>,
     /// What each step reported.
     pub(super) metrics: Vec<serde_json::Value>,
 }
@@ -239,6 +241,7 @@ impl<'a> Training<'a> {
                 siblings: BTreeMap::new(),
                 curve: Vec::new(),
                 test: Evaluation::default(),
+                profile_file: None,
                 metrics: Vec::new(),
             },
         })

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arms::Shared;
 use super::evaluate::{Plan, evaluate};
-use super::exec_options;
+use super::{exec_options, file_text};
 use super::warm_start::{WarmStart, tasks};
 use crate::config::Config;
 use crate::progress::Progress;
@@ -112,7 +112,7 @@ pub(super) fn evolve(config: &Config, warm: &WarmStart) -> anyhow::Result<Evolve
     )?;
     progress.finish();
     Ok(Evolved {
-        pool_file: pool_text(&made.pool)?,
+        pool_file: file_text(|path| made.pool.save(path))?,
         report: Some(made.report),
         matrix,
     })
@@ -148,7 +148,7 @@ pub(super) fn given(
     }
     let shared = Shared { config, warm, pool };
     Ok(Evolved {
-        pool_file: pool_text(pool)?,
+        pool_file: file_text(|path| pool.save(path))?,
         report: None,
         matrix: matrix(shared, &shared.learner()?)?,
     })
@@ -183,17 +183,6 @@ fn evolve_config(config: &Config) -> EvolveConfig {
         },
         ..EvolveConfig::default()
     }
-}
-
-/// The bytes that saving a pool writes.
-fn pool_text(pool: &SiblingPool) -> anyhow::Result<String> {
-    let folder = std::env::temp_dir().join(format!("harness-s-pool-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).context("making a temporary folder")?;
-    let path = folder.join("pool.json");
-    pool.save(&path)?;
-    let text = std::fs::read_to_string(&path).context("reading the pool file back")?;
-    std::fs::remove_dir_all(&folder).context("removing the temporary folder")?;
-    Ok(text)
 }
 
 /// Success of the initial policy by harness and family, on dev; it is shown and decides nothing but the

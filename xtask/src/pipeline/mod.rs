@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use env_appworld::Family;
 use harness_core::{ExecOptions, RunId};
-use harness_pool::{SelectSiblings, SiblingPool};
+use harness_pool::{BehaviorProfile, ProfileConfig, SelectSiblings, SiblingPool};
 use harness_router::{FixedSelector, RandomSelector, Router, RouterConfig, embedded_voters};
 
 use crate::arm::Arm;
@@ -83,6 +83,10 @@ pub fn reproduce(plan: Plan) -> anyhow::Result<()> {
             let result = world.run(&plan, *arm, *seed)?;
             for line in &result.metrics {
                 metrics.push(line)?;
+            }
+            if let Some(text) = &result.profile_file {
+                let path = plan.run_dir.profile_path(&format!("{arm}-s{seed}"));
+                crate::files::write_atomic(&path, text.as_bytes())?;
             }
             results.push(result);
         }
@@ -179,36 +183,76 @@ impl World {
         plan.cache.get_or_make("arm", &inputs, || {
             let name = format!("{arm}-s{seed}");
             let mut trajectories = plan.run_dir.trajectories(&name)?;
-            let mut selector = selector(config, &self.pool, &self.evolved, arm)?;
-            run_arm(shared, arm, seed, selector.as_mut(), &mut trajectories)
+            let mut chooser = Chooser::new(config, &self.pool, &self.evolved, arm)?;
+            let mut result = run_arm(shared, arm, seed, chooser.selector(), &mut trajectories)?;
+            if let Some(profile) = chooser.profile() {
+                result.profile_file = Some(file_text(|path| profile.save(path))?);
+            }
+            Ok(result)
         })
     }
 }
 
 /// Who chooses siblings in an arm.
-fn selector(
-    config: &Config,
-    pool: &SiblingPool,
-    evolved: &Evolved,
-    arm: Arm,
-) -> anyhow::Result<Box<dyn SelectSiblings>> {
-    if !uses_siblings(arm) || pool.is_empty() {
-        return Ok(Box::new(NoSelector));
+enum Chooser {
+    Nobody(NoSelector),
+    Random(RandomSelector),
+    Fixed(FixedSelector),
+    Router(Box<Router>),
+}
+
+impl Chooser {
+    fn new(
+        config: &Config,
+        pool: &SiblingPool,
+        evolved: &Evolved,
+        arm: Arm,
+    ) -> anyhow::Result<Self> {
+        if !uses_siblings(arm) || pool.is_empty() {
+            return Ok(Self::Nobody(NoSelector));
+        }
+        Ok(match arm {
+            Arm::RandomSibling => Self::Random(RandomSelector::new(pool)),
+            Arm::SingleBest => Self::Fixed(FixedSelector::new(pool, &evolved.best_single(pool))?),
+            _ => {
+                let settings = RouterConfig {
+                    epsilon: config.router.epsilon,
+                    profile: ProfileConfig {
+                        half_life: Some(config.router.half_life),
+                    },
+                    ..RouterConfig::default()
+                };
+                Self::Router(Box::new(Router::new(pool, embedded_voters(), settings)?))
+            }
+        })
     }
-    Ok(match arm {
-        Arm::RandomSibling => Box::new(RandomSelector::new(pool)),
-        Arm::SingleBest => {
-            let best = evolved.best_single(pool);
-            Box::new(FixedSelector::new(pool, &best)?)
+
+    fn selector(&mut self) -> &mut dyn SelectSiblings {
+        match self {
+            Self::Nobody(selector) => selector,
+            Self::Random(selector) => selector,
+            Self::Fixed(selector) => selector,
+            Self::Router(router) => router.as_mut(),
         }
-        _ => {
-            let settings = RouterConfig {
-                epsilon: config.router.epsilon,
-                ..RouterConfig::default()
-            };
-            Box::new(Router::new(pool, embedded_voters(), settings)?)
+    }
+
+    fn profile(&self) -> Option<&BehaviorProfile> {
+        match self {
+            Self::Router(router) => Some(router.profile()),
+            Self::Nobody(_) | Self::Random(_) | Self::Fixed(_) => None,
         }
-    })
+    }
+}
+
+/// The bytes that a record's own `save` writes.
+fn file_text<E>(save: impl FnOnce(&Path) -> Result<(), E>) -> anyhow::Result<String>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let folder = tempfile::tempdir().context("making a temporary folder")?;
+    let path = folder.path().join("record.json");
+    save(&path)?;
+    std::fs::read_to_string(&path).context("reading a record back")
 }
 
 /// How attempts of the pipeline are run.

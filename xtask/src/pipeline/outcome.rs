@@ -40,6 +40,7 @@ pub(super) fn report(config: &Config, worlds: &[World], results: &[ArmResult]) -
         warm_starts: worlds.iter().map(|w| w.hash.clone()).collect(),
         n_test_tasks: tasks.len(),
         n_test_scenarios: scenarios.len(),
+        demo_rates: demo_rates(config),
         initial: initial(worlds, bootstrap),
         arms: arms.collect(),
         delta: report::delta(&test, bootstrap),
@@ -47,6 +48,23 @@ pub(super) fn report(config: &Config, worlds: &[World], results: &[ArmResult]) -
         harness_by_family: worlds.first().map(|w| vec![matrix(w)]),
         ..Report::default()
     }
+}
+
+/// The rates on which the claim depends, as the settings name them.
+fn demo_rates(config: &Config) -> BTreeMap<String, f64> {
+    let warm = &config.warm_start;
+    [
+        ("rel", warm.rel),
+        ("eps", warm.eps),
+        ("base_context_share", warm.base_context_share),
+        ("matching_share", warm.matching_share),
+        ("hint_share", warm.hint_share),
+        ("wrong_wastes", warm.wrong_wastes),
+        ("wrong_gives_up", warm.wrong_gives_up),
+        ("recovery_share", warm.recovery_share),
+    ]
+    .map(|(name, rate)| (name.to_owned(), rate))
+    .into()
 }
 
 /// One line for the terminal.

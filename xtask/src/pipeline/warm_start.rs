@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use env_appworld::demos::{self, DemoJob, DemoPolicy, DemoRates, Slips};
 use env_appworld::names::{API_WORDS, FIRST, SECOND};
-use env_appworld::{AppWorldMaker, world_hash};
+use env_appworld::{AppWorldMaker, base_harness, world_hash};
 use harness_core::{
     Codec, ExecOptions, Message, Outcome, Policy, PolicyVersion, Role, RunId, Scope, Seed,
     SegmentKind, Split, Task, Trajectory, run_jobs,
@@ -154,7 +154,7 @@ fn build(config: &Config, seed: u64) -> anyhow::Result<(WarmStart, Gate)> {
     let (demos, slips) = play(&codec, &tasks, rates, seed, threads)?;
     let rows = rows(&demos, &slips);
     let model = model_of(config, codec.vocab_size());
-    check_lengths(&rows, &model)?;
+    check_lengths(&rows, &demos, &model)?;
     let weights = train(&model, &rows, settings, seed, threads)?;
     let gate = copy_gate(&codec, &model, &weights, seed, threads)?;
     for (family, share) in &gate {
@@ -305,12 +305,27 @@ fn rows(demos: &[Trajectory], slips: &Slips) -> Vec<SupervisedRow> {
         .collect()
 }
 
-fn check_lengths(rows: &[SupervisedRow], model: &ModelConfig) -> anyhow::Result<()> {
+/// Refuses a model or a harness that could not write what the demonstrations show.
+fn check_lengths(
+    rows: &[SupervisedRow],
+    demos: &[Trajectory],
+    model: &ModelConfig,
+) -> anyhow::Result<()> {
     let longest = rows.iter().map(|r| r.ids.len()).max().unwrap_or(0);
     ensure!(
         longest <= model.max_context,
         "a demonstration has {longest} tokens, the model's context is {}: raise model.max_context",
         model.max_context
+    );
+    let most = base_harness().limits().max_reply_tokens;
+    let sampled = demos
+        .iter()
+        .flat_map(Trajectory::segments)
+        .filter(|s| s.kind == SegmentKind::Sampled);
+    let reply = sampled.map(|s| s.ids.len()).max().unwrap_or(0);
+    ensure!(
+        reply <= most,
+        "a demonstrated reply has {reply} tokens, the base harness allows {most}"
     );
     Ok(())
 }
