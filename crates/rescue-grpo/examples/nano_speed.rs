@@ -81,46 +81,22 @@ fn demos(n: usize, len: usize) -> Vec<SupervisedRow> {
     (0..n).map(|_| row()).collect()
 }
 
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let n_threads = std::env::args().nth(1).map_or(Ok(2), |n| n.parse())?;
-    let steps = std::env::args().nth(2).map_or(Ok(20), |n| n.parse())?;
-    let model = ModelConfig::nano(VOCAB, 144);
-    let mut weights = model.init(Seed::new(1));
-    let demos = demos(640, 80);
-    let config = SupervisedConfig {
-        steps,
-        n_threads,
-        ..SupervisedConfig::default()
-    };
-    let start = cpu_seconds();
-    train_supervised(&model, &mut weights, &demos, &config, Seed::new(3), |_| {
-        true
-    })?;
-    let n: usize = demos.iter().map(|d| d.ids.len()).sum();
-    let n = n * steps / 10;
-    let rate = n as f64 / (cpu_seconds() - start);
-    println!("warm start: {rate:.0} tokens per CPU second on {n_threads} threads");
-    println!(
-        "  1600 x 64 x 80 tokens would take {:.0} CPU seconds",
-        1600.0 * 64.0 * 80.0 / rate
-    );
-
-    let learner_config = NanoLearnerConfig {
-        adamw: AdamWConfig::default(),
-        n_threads,
-        device: DeviceKind::Cpu,
-        stop_ids: vec![1],
-    };
-    let mut learner = NanoLearner::new(model, weights, PolicyVersion(0), learner_config)?;
-    sample(&learner)?;
+/// Twelve prompts' rollouts, eight times over.
+fn sampler_rate(learner: &NanoLearner) -> Result<f64, Box<dyn std::error::Error>> {
+    sample(learner)?;
     let (mut n, mut span) = (0, 0.0);
     for _ in 0..8 {
-        let (more, time) = sample(&learner)?;
+        let (more, time) = sample(learner)?;
         (n, span) = (n + more, span + time);
     }
-    println!("sampler: {:.0} tokens per CPU second", n as f64 / span);
+    Ok(n as f64 / span)
+}
 
+/// Four updates on 128 rows.
+fn update_rate(
+    learner: &mut NanoLearner,
+    demos: &[SupervisedRow],
+) -> Result<f64, Box<dyn std::error::Error>> {
     let row = |d: &SupervisedRow| UpdateRow {
         sequence: Sequence {
             ids: d.ids.clone(),
@@ -146,7 +122,42 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..4 {
         learner.update(&batch)?;
     }
-    let rate = (4 * n) as f64 / (cpu_seconds() - start);
+    Ok((4 * n) as f64 / (cpu_seconds() - start))
+}
+
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let argument = |i, default| std::env::args().nth(i).map_or(Ok(default), |n| n.parse());
+    let (n_threads, steps) = (argument(1, 2)?, argument(2, 20)?);
+    let model = ModelConfig::nano(VOCAB, 144);
+    let mut weights = model.init(Seed::new(1));
+    let demos = demos(640, 80);
+    let config = SupervisedConfig {
+        steps,
+        n_threads,
+        ..SupervisedConfig::default()
+    };
+    let mut n = 0;
+    let start = cpu_seconds();
+    train_supervised(&model, &mut weights, &demos, &config, Seed::new(3), |_| {
+        n += 64 * 80;
+        true
+    })?;
+    let rate = f64::from(n) / (cpu_seconds() - start);
+    println!("warm start: {rate:.0} tokens per CPU second on {n_threads} threads");
+    let whole = 1600.0 * 64.0 * 80.0 / rate;
+    println!("  1600 x 64 x 80 tokens would take {whole:.0} CPU seconds");
+
+    let config = NanoLearnerConfig {
+        adamw: AdamWConfig::default(),
+        n_threads,
+        device: DeviceKind::Cpu,
+        stop_ids: vec![1],
+    };
+    let mut learner = NanoLearner::new(model, weights, PolicyVersion(0), config)?;
+    let rate = sampler_rate(&learner)?;
+    println!("sampler: {rate:.0} tokens per CPU second");
+    let rate = update_rate(&mut learner, &demos)?;
     println!("update: {rate:.0} tokens per CPU second on {n_threads} threads");
     Ok(())
 }

@@ -106,6 +106,9 @@ struct Head {
 
 impl Checkpoint {
     /// BLAKE3 of everything in the checkpoint, 64 hexadecimal digits.
+    ///
+    /// # Panics
+    /// Never: plain data always serialises.
     pub fn content_hash(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         let about = serde_json::to_vec(&self.about()).expect("plain data always serialises");

@@ -150,6 +150,9 @@ impl BpeCodec {
     /// A pure function of its arguments: the most frequent pair is merged first, the pair of lowest ids
     /// wins a tie. (The trainer of the `tokenizers` crate depends on hash order when a token arises from
     /// two different pairs, so only its encoder is used.)
+    ///
+    /// # Panics
+    /// Never: learnt merges only join known tokens.
     pub fn train<'a, A: AsRef<str>>(
         messages: impl IntoIterator<Item = &'a Message>,
         atoms: &[A],
@@ -242,6 +245,9 @@ impl BpeCodec {
     ///
     /// # Errors
     /// [`CodecError::Io`].
+    ///
+    /// # Panics
+    /// Never: strings always serialise.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), CodecError> {
         let path = path.as_ref();
         let file = File {

@@ -106,7 +106,7 @@ pub enum SupervisedError {
         reason: String,
     },
     /// Loss or gradient is NaN or infinite.
-    #[error("loss or gradient is not finite at step {0}, lower the learning rate")]
+    #[error("loss or gradient is not finite at step {0} (from 1), lower the learning rate")]
     NotFinite(usize),
     /// The sizes do not fit.
     #[error(transparent)]
@@ -141,33 +141,38 @@ pub fn train_supervised(
         let batch: Vec<_> = (0..config.batch)
             .map(|_| rows[deck.draw()].masked())
             .collect();
-        let n_tokens = batch.iter().map(|row| row.positions().count()).sum();
-        let each = -1.0 / (n_tokens as f32).max(1.0);
-        let pass = engine.gradient(weights, &batch, &|_, lps| vec![each; lps.len()]);
-        let total: f64 = pass
-            .logprobs
-            .iter()
-            .flatten()
-            .map(|&lp| f64::from(lp))
-            .sum();
-        let loss = total * f64::from(each);
-        let grad_norm = global_norm(&pass.gradient);
-        if !(loss.is_finite() && grad_norm.is_finite()) {
-            return Err(SupervisedError::NotFinite(step));
+        let (report, gradient) = batch_gradient(&engine, weights, &batch, step + 1);
+        if !(report.loss.is_finite() && report.grad_norm.is_finite()) {
+            return Err(SupervisedError::NotFinite(step + 1));
         }
-        let scale = clip_scale(grad_norm, config.max_grad_norm);
-        adam.step(weights, &pass.gradient, scale, config.rate(step));
-        let report = SupervisedProgress {
-            step: step + 1,
-            loss,
-            grad_norm,
-            n_tokens,
-        };
+        let scale = clip_scale(report.grad_norm, config.max_grad_norm);
+        adam.step(weights, &gradient, scale, config.rate(step));
         if !progress(report) {
             break;
         }
     }
     Ok(())
+}
+
+/// Mean cross-entropy of a batch's masked tokens and its gradient.
+fn batch_gradient(
+    engine: &Engine,
+    weights: &[f32],
+    batch: &[MaskedIds<'_>],
+    step: usize,
+) -> (SupervisedProgress, Vec<f32>) {
+    let n_tokens = batch.iter().map(|row| row.positions().count()).sum();
+    let each = -1.0 / (n_tokens as f32).max(1.0);
+    let pass = engine.gradient(weights, batch, &|_, lps| vec![each; lps.len()]);
+    let logprobs = pass.logprobs.iter().flatten();
+    let total: f64 = logprobs.map(|&lp| f64::from(lp)).sum();
+    let report = SupervisedProgress {
+        step,
+        loss: total * f64::from(each),
+        grad_norm: global_norm(&pass.gradient),
+        n_tokens,
+    };
+    (report, pass.gradient)
 }
 
 /// Greedy hits on masked tokens.

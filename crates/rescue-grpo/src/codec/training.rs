@@ -24,6 +24,24 @@ struct Learner {
 }
 
 impl Learner {
+    fn new(pieces: impl Iterator<Item = String>, alphabet: &[char]) -> Self {
+        let ids: HashMap<char, u32> = alphabet.iter().copied().zip(0..).collect();
+        let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+        for piece in pieces {
+            *counts.entry(piece).or_default() += 1;
+        }
+        let words = counts.into_iter().map(|(piece, count)| Word {
+            tokens: piece.chars().filter_map(|c| ids.get(&c).copied()).collect(),
+            count,
+        });
+        let mut learner = Self {
+            words: words.collect(),
+            pairs: BTreeMap::new(),
+        };
+        (0..learner.words.len()).for_each(|word| learner.count(word, 1));
+        learner
+    }
+
     /// Adds (`sign` 1) or takes back (-1) a word's pairs.
     fn count(&mut self, word: usize, sign: i64) {
         let Word { tokens, count } = &self.words[word];
@@ -75,21 +93,8 @@ pub(super) fn learn_merges(
     alphabet: &[char],
     n_new: usize,
 ) -> Vec<(String, String)> {
-    let ids: HashMap<char, u32> = alphabet.iter().copied().zip(0..).collect();
-    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for piece in pieces {
-        *counts.entry(piece).or_default() += 1;
-    }
-    let words = counts.into_iter().map(|(piece, count)| Word {
-        tokens: piece.chars().filter_map(|c| ids.get(&c).copied()).collect(),
-        count,
-    });
-    let mut learner = Learner {
-        words: words.collect(),
-        pairs: BTreeMap::new(),
-    };
-    (0..learner.words.len()).for_each(|word| learner.count(word, 1));
-    let mut texts: Vec<String> = alphabet.iter().map(|c| c.to_string()).collect();
+    let mut learner = Learner::new(pieces, alphabet);
+    let mut texts: Vec<String> = alphabet.iter().map(char::to_string).collect();
     let mut known: HashMap<String, u32> = texts.iter().cloned().zip(0..).collect();
     let mut merges = Vec::new();
     while texts.len() < alphabet.len() + n_new {

@@ -27,7 +27,9 @@ fn rows(n: usize) -> Vec<UpdateRow> {
     let mut row = |i: usize| {
         let len = 6 + i % 13;
         let ids: Vec<u32> = (0..len).map(|_| rng.next_u32() % 20).collect();
-        let mask: Vec<bool> = (0..len).map(|at| at > 0 && (at + i) % 3 != 0).collect();
+        let mask: Vec<bool> = (0..len)
+            .map(|at| at > 0 && !(at + i).is_multiple_of(3))
+            .collect();
         let logprobs = mask.iter().map(|&m| if m { -2.9 } else { 0.0 }).collect();
         UpdateRow {
             sequence: Sequence {
@@ -36,7 +38,7 @@ fn rows(n: usize) -> Vec<UpdateRow> {
                 logprobs,
             },
             old: OldLogprobs::Current,
-            advantage: if i % 2 == 0 { 1.0 } else { -0.7 },
+            advantage: if i.is_multiple_of(2) { 1.0 } else { -0.7 },
             corrects_sampler: false,
         }
     };

@@ -5,6 +5,10 @@
 //! row's result is the same in any batch and on any machine.
 //!
 //! Activations are padded to multiples of [`LANES`] with zeros, rows to multiples of [`ROWS`].
+#![expect(
+    clippy::inline_always,
+    reason = "vector features reach only inlined code"
+)]
 
 use pulp::{Simd, WithSimd};
 
@@ -24,10 +28,6 @@ pub(super) fn padded(n: usize) -> usize {
 }
 
 /// `exp(x)` to about 2e-7 relative; `x` is clamped to `[-87, 88]`.
-#[expect(
-    clippy::inline_always,
-    reason = "vector features reach only inlined code"
-)]
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
@@ -50,10 +50,6 @@ pub(super) fn exp(x: f32) -> f32 {
 }
 
 /// Sums a run of values pairwise, always in the same tree.
-#[expect(
-    clippy::inline_always,
-    reason = "vector features reach only inlined code"
-)]
 #[inline(always)]
 fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
@@ -67,10 +63,6 @@ fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
 }
 
 /// Sums values, or their squares, by lane and then by tree; the length is a multiple of [`LANES`].
-#[expect(
-    clippy::inline_always,
-    reason = "vector features reach only inlined code"
-)]
 #[inline(always)]
 pub(super) fn lane_sum<S: Simd, const SQUARES: bool>(simd: S, values: &[f32]) -> f32 {
     let mut lanes = [0.0; LANES];
@@ -90,10 +82,6 @@ pub(super) fn lane_sum<S: Simd, const SQUARES: bool>(simd: S, values: &[f32]) ->
 }
 
 /// The highest value; the length is a multiple of [`LANES`].
-#[expect(
-    clippy::inline_always,
-    reason = "vector features reach only inlined code"
-)]
 #[inline(always)]
 pub(super) fn peak<S: Simd>(simd: S, values: &[f32]) -> f32 {
     let lowest = simd.splat_f32s(f32::NEG_INFINITY);
@@ -163,10 +151,6 @@ pub(super) struct Attend<'a> {
 
 impl Attend<'_> {
     /// Scores of `W` vectors of positions at a time, summed over the head's width in order.
-    #[expect(
-        clippy::inline_always,
-        reason = "vector features reach only inlined code"
-    )]
     #[inline(always)]
     fn score<S: Simd, const W: usize>(&mut self, simd: S) {
         let blocks = self.keys.chunks_exact(self.query.len() * POSITIONS);
@@ -188,10 +172,6 @@ impl Attend<'_> {
     }
 
     /// Turns scores into weights (not yet divided) and returns their sum. Padding weighs nothing.
-    #[expect(
-        clippy::inline_always,
-        reason = "vector features reach only inlined code"
-    )]
     #[inline(always)]
     fn weigh<S: Simd>(&mut self, simd: S) -> f32 {
         self.scores[self.n..].fill(f32::NEG_INFINITY);
@@ -204,10 +184,6 @@ impl Attend<'_> {
     }
 
     /// Sums values by weight: four interleaved partial sums over positions, then their sum.
-    #[expect(
-        clippy::inline_always,
-        reason = "vector features reach only inlined code"
-    )]
     #[inline(always)]
     fn mix<S: Simd, const W: usize>(&mut self, simd: S, total: f32) {
         let stride = padded(self.out.len());

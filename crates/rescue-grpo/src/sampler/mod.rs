@@ -43,6 +43,32 @@ struct Job {
     logprobs: Vec<f32>,
 }
 
+impl Job {
+    fn new(request: &Request, limit: usize) -> Self {
+        Self {
+            sampling: request.sampling,
+            deadline: request.deadline,
+            rng: request.seed.rng(),
+            limit,
+            ids: Vec::with_capacity(limit),
+            logprobs: Vec::with_capacity(limit),
+        }
+    }
+
+    /// Why it ends after the last drawn id, if it does.
+    fn finish(&self, is_stop: bool) -> Option<Finish> {
+        if is_stop {
+            Some(Finish::Stop)
+        } else if self.ids.len() < self.limit {
+            None
+        } else if self.limit == self.sampling.max_new_tokens {
+            Some(Finish::Length)
+        } else {
+            Some(Finish::Window)
+        }
+    }
+}
+
 /// A rollout's context; its index is its cache's.
 #[derive(Debug)]
 struct Row {
@@ -298,27 +324,17 @@ impl NanoSampler {
         row.pending.clear();
         row.pending.push(id);
         row.n_read = 0;
-        let finish = if self.stop_ids.contains(&id) {
-            Finish::Stop
-        } else if job.ids.len() < job.limit {
-            return;
-        } else if job.limit == job.sampling.max_new_tokens {
-            Finish::Length
-        } else {
-            Finish::Window
-        };
-        let (ids, logprobs) = (
-            std::mem::take(&mut job.ids),
-            std::mem::take(&mut job.logprobs),
-        );
-        row.job = None;
-        let generation = Generation {
-            ids,
-            logprobs,
-            finish,
-        };
-        self.done.push((row.rollout.clone(), Ok(generation)));
-        self.active.retain(|&s| s != slot);
+        let is_stop = self.stop_ids.contains(&id);
+        if let Some(finish) = job.finish(is_stop) {
+            let generation = Generation {
+                ids: std::mem::take(&mut job.ids),
+                logprobs: std::mem::take(&mut job.logprobs),
+                finish,
+            };
+            row.job = None;
+            self.done.push((row.rollout.clone(), Ok(generation)));
+            self.active.retain(|&s| s != slot);
+        }
     }
 
     /// Puts a fresh row's opening on the list of those that are read once.
@@ -367,14 +383,7 @@ impl Policy for NanoSampler {
             row.pending.drain(..row.n_read);
             row.n_read = 0;
             row.pending.extend(&request.new_ids);
-            row.job = Some(Job {
-                sampling: request.sampling,
-                deadline: request.deadline,
-                rng: request.seed.rng(),
-                limit,
-                ids: Vec::with_capacity(limit),
-                logprobs: Vec::with_capacity(limit),
-            });
+            row.job = Some(Job::new(&request, limit));
         }
         self.active.push(slot);
         if known.is_none() {

@@ -1,4 +1,8 @@
 //! The matrix product of the decoder: four rows share one reading of the packed weights.
+#![expect(
+    clippy::inline_always,
+    reason = "vector features reach only inlined code"
+)]
 
 use pulp::{Simd, WithSimd};
 
@@ -48,10 +52,6 @@ pub(super) struct Product<'a> {
 }
 
 impl Product<'_> {
-    #[expect(
-        clippy::inline_always,
-        reason = "vector features reach only inlined code"
-    )]
     #[inline(always)]
     fn run<S: Simd, const W: usize>(self, simd: S) {
         let (width, k, stride) = (self.w.width(), self.w.k, self.stride_x);
@@ -76,10 +76,6 @@ impl Product<'_> {
 }
 
 /// `W` vectors from the `j`-th on of a panel for [`ROWS`] rows, summed over `k` in order.
-#[expect(
-    clippy::inline_always,
-    reason = "vector features reach only inlined code"
-)]
 #[inline(always)]
 fn cell<S: Simd, const W: usize>(
     simd: S,
@@ -89,13 +85,13 @@ fn cell<S: Simd, const W: usize>(
 ) -> [[S::f32s; W]; ROWS] {
     let mut sums = [[simd.splat_f32s(0.0); W]; ROWS];
     let weights = panel.chunks_exact(LANES / S::F32_LANES);
-    let [a, b, c, d] = rows;
-    for ((((w, a), b), c), d) in weights.zip(a).zip(b).zip(c).zip(d) {
-        let w = &w[j..][..W];
-        for (sums, x) in sums.iter_mut().zip([a, b, c, d]) {
-            let x = simd.splat_f32s(*x);
-            for (sum, w) in sums.iter_mut().zip(w) {
-                *sum = simd.add_f32s(*sum, simd.mul_f32s(x, *w));
+    let [x0, x1, x2, x3] = rows;
+    for ((((run, x0), x1), x2), x3) in weights.zip(x0).zip(x1).zip(x2).zip(x3) {
+        let run = &run[j..][..W];
+        for (sums, x) in sums.iter_mut().zip([x0, x1, x2, x3]) {
+            let factor = simd.splat_f32s(*x);
+            for (sum, weight) in sums.iter_mut().zip(run) {
+                *sum = simd.add_f32s(*sum, simd.mul_f32s(factor, *weight));
             }
         }
     }

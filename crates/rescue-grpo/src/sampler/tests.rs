@@ -67,7 +67,7 @@ fn request(i: usize, new_ids: Vec<u32>, temperature: f32, max_new_tokens: usize)
 fn drain(sampler: &mut NanoSampler) -> HashMap<RolloutId, Result<Generation, PolicyError>> {
     let mut all = HashMap::new();
     while !(sampler.active.is_empty() && sampler.done.is_empty()) {
-        all.extend(sampler.poll(Duration::from_secs(60)));
+        all.extend(sampler.poll(Duration::from_mins(1)));
     }
     all
 }
@@ -89,7 +89,9 @@ fn play(sampler: &mut NanoSampler, which: &[usize]) -> HashMap<usize, Vec<Genera
             drawn.entry(i).or_default().push(answer);
         }
     }
-    which.iter().for_each(|&i| sampler.release(&rollout(i)));
+    for &i in which {
+        sampler.release(&rollout(i));
+    }
     drawn
 }
 
