@@ -311,9 +311,9 @@ mod against_nano {
                     let moved = moved.map(|(w, d)| (f64::from(*w) + step * d / length) as f32);
                     trainer(&nano(moved.collect()), &batch)
                 };
-                let (up, down) = (at(1e-2), at(-1e-2));
+                let (up, down) = (at(2e-3), at(-2e-3));
                 let tokens = by_logprob.iter().flatten();
-                let rises = up.iter().flatten().zip(down.iter().flatten()).map(|(u, d)| (u - d) / 2e-2);
+                let rises = up.iter().flatten().zip(down.iter().flatten()).map(|(u, d)| (u - d) / 4e-3);
                 let expected: f64 = tokens.zip(rises).map(|(g, rise)| g * rise).sum();
                 let pairs = gradient.iter().zip(&direction);
                 let got: f64 = pairs.map(|(g, d)| g * d / length).sum();

@@ -1,8 +1,6 @@
 //! The base harness of this environment: a short system text, errors reduced to their message, few turns.
 
-use harness_core::{
-    ActionFormat, BaseHarness, ErrorView, HarnessSpec, Limits, ObservationPolicy,
-};
+use harness_core::{ActionFormat, BaseHarness, ErrorView, HarnessSpec, Limits, ObservationPolicy};
 
 /// The base harness under which the small policy is trained and judged.
 ///

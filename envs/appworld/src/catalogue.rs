@@ -34,16 +34,28 @@ pub fn catalogue() -> Vec<CatalogueEdit> {
         let wordings = topic.held_out_wordings();
         let start = spread(&wordings, N_START_RULES);
         entries.extend(start.iter().enumerate().map(|(i, text)| {
-            entry(&format!("{}-start-{i}", topic.name()), start_rule(topic, text), text)
+            entry(
+                &format!("{}-start-{i}", topic.name()),
+                start_rule(topic, text),
+                text,
+            )
         }));
         if let Some(text) = wordings.last() {
-            entries.push(entry(&format!("{}-hint", topic.name()), hint_rule(topic, text), text));
+            entries.push(entry(
+                &format!("{}-hint", topic.name()),
+                hint_rule(topic, text),
+                text,
+            ));
         }
     }
     for topic in Topic::DISTRACTORS {
         let start = spread(&topic.held_out_wordings(), N_DISTRACTOR_RULES);
         entries.extend(start.iter().enumerate().map(|(i, text)| {
-            entry(&format!("{}-start-{i}", topic.name()), start_rule(topic, text), text)
+            entry(
+                &format!("{}-start-{i}", topic.name()),
+                start_rule(topic, text),
+                text,
+            )
         }));
     }
     entries.push(entry(
@@ -135,6 +147,10 @@ mod tests {
         let is_skill =
             |e: &&CatalogueEdit| Topic::SKILLS.iter().any(|t| e.name.starts_with(t.name()));
         let n_skill = entries.iter().filter(is_skill).count();
-        assert!(2 * n_skill <= entries.len(), "{n_skill} of {}", entries.len());
+        assert!(
+            2 * n_skill <= entries.len(),
+            "{n_skill} of {}",
+            entries.len()
+        );
     }
 }

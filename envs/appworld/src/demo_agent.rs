@@ -20,7 +20,9 @@ enum At {
     LoggedIn,
     PageRead,
     Searched,
-    DocRead { api: String },
+    DocRead {
+        api: String,
+    },
     Wrote,
     ReadBack,
     /// A turn that a rule about something else cost.
@@ -77,7 +79,11 @@ impl DemoAgent {
     fn takes(&mut self, skill: Topic) -> bool {
         let chance = if self.topic == Some(skill) {
             let rel = self.rates.rel;
-            if self.n_decided == 0 { rel } else { 1.0 - (1.0 - rel) / 2.0 }
+            if self.n_decided == 0 {
+                rel
+            } else {
+                1.0 - (1.0 - rel) / 2.0
+            }
         } else {
             self.rates.eps
         };
@@ -209,7 +215,10 @@ impl DemoAgent {
     fn after_doc(&mut self, api: &str, seen: &str) -> String {
         let argument = quoted(seen).unwrap_or_default();
         self.at = At::Called;
-        format!("print(apis.spotify.{api}({argument}=\"{}\"))", self.data.entity)
+        format!(
+            "print(apis.spotify.{api}({argument}=\"{}\"))",
+            self.data.entity
+        )
     }
 
     fn after_write(&mut self) -> String {
@@ -292,7 +301,9 @@ fn password_of(seen: &str, account: &str) -> String {
     let marks = [format!("\"{account}\""), "\"password\": \"".to_owned()];
     marks
         .iter()
-        .try_fold(seen, |rest, mark| rest.split_once(mark.as_str()).map(|(_, r)| r))
+        .try_fold(seen, |rest, mark| {
+            rest.split_once(mark.as_str()).map(|(_, r)| r)
+        })
         .and_then(|rest| rest.split('"').next())
         .unwrap_or_default()
         .to_owned()

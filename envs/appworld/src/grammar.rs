@@ -59,30 +59,74 @@ impl Topic {
         match self {
             Self::Auth => &[
                 &["if", "when"],
-                &["a call answers 401", "an app says 401", "a result shows 401"],
-                &["read the account passwords", "ask supervisor for passwords", "get the passwords"],
+                &[
+                    "a call answers 401",
+                    "an app says 401",
+                    "a result shows 401",
+                ],
+                &[
+                    "read the account passwords",
+                    "ask supervisor for passwords",
+                    "get the passwords",
+                ],
                 &["and log in", "then log in", "and then log in"],
-                &["and use the token", "and call again with the token", "and repeat with the token"],
+                &[
+                    "and use the token",
+                    "and call again with the token",
+                    "and repeat with the token",
+                ],
             ],
             Self::Pages => &[
                 &["if", "when"],
                 &["a page is full", "a list is full", "a list shows five"],
-                &["read the next page", "get the next page", "ask for more pages"],
-                &["until a page is empty", "until it shows zero", "until nothing comes"],
-                &["before you answer", "and only then answer", "and sum them all"],
+                &[
+                    "read the next page",
+                    "get the next page",
+                    "ask for more pages",
+                ],
+                &[
+                    "until a page is empty",
+                    "until it shows zero",
+                    "until nothing comes",
+                ],
+                &[
+                    "before you answer",
+                    "and only then answer",
+                    "and sum them all",
+                ],
             ],
             Self::Docs => &[
                 &["if", "when"],
-                &["an api is unknown", "no api has that name", "a call is not found"],
-                &["search the api docs", "look in the api docs", "ask the api docs"],
-                &["and read the parameters", "then read the parameters", "and check the parameters"],
+                &[
+                    "an api is unknown",
+                    "no api has that name",
+                    "a call is not found",
+                ],
+                &[
+                    "search the api docs",
+                    "look in the api docs",
+                    "ask the api docs",
+                ],
+                &[
+                    "and read the parameters",
+                    "then read the parameters",
+                    "and check the parameters",
+                ],
                 &["before you call", "and then call it", "before the call"],
             ],
             Self::Verify => &[
                 &["after you write", "when you create", "once you write"],
                 &["read it back", "look it up", "search for it"],
-                &["and write again", "and create again", "and repeat the write"],
-                &["while it is missing", "if it is missing", "while nothing is there"],
+                &[
+                    "and write again",
+                    "and create again",
+                    "and repeat the write",
+                ],
+                &[
+                    "while it is missing",
+                    "if it is missing",
+                    "while nothing is there",
+                ],
                 &["until it is there", "until it shows", "before you finish"],
             ],
             Self::Addresses => &FIRST_ADDRESSES,
@@ -94,12 +138,14 @@ impl Topic {
 
     /// Every wording, in a fixed order.
     pub fn wordings(self) -> Vec<String> {
-        self.slots().iter().fold(vec![String::new()], |texts, slot| {
-            texts
-                .iter()
-                .flat_map(|text| slot.iter().map(move |choice| join(text, choice)))
-                .collect()
-        })
+        self.slots()
+            .iter()
+            .fold(vec![String::new()], |texts, slot| {
+                texts
+                    .iter()
+                    .flat_map(|text| slot.iter().map(move |choice| join(text, choice)))
+                    .collect()
+            })
     }
 
     /// The wordings that only the edit catalogue may use.
@@ -132,12 +178,20 @@ const FIRST: &[&str] = &["first", "at the start", "before all else"];
 const FIRST_ADDRESSES: [&[&str]; 3] = [
     FIRST,
     &["count", "look at", "show"],
-    &["the addresses of supervisor", "your home addresses", "all addresses"],
+    &[
+        "the addresses of supervisor",
+        "your home addresses",
+        "all addresses",
+    ],
 ];
 const FIRST_TASK: [&[&str]; 3] = [
     FIRST,
     &["look at", "show", "check"],
-    &["the active task", "the state of the task", "the task status"],
+    &[
+        "the active task",
+        "the state of the task",
+        "the task status",
+    ],
 ];
 const FIRST_APPS: [&[&str]; 3] = [
     FIRST,

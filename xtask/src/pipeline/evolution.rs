@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::arms::Shared;
 use super::evaluate::{Plan, evaluate};
-use super::{exec_options, file_text};
 use super::warm_start::{WarmStart, tasks};
+use super::{exec_options, file_text};
 use crate::config::Config;
 use crate::progress::Progress;
 

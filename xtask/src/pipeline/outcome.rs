@@ -157,7 +157,11 @@ fn pool_report(world: &World) -> PoolReport {
     match &world.evolved.report {
         None => report,
         Some(evolution) => PoolReport {
-            directions: evolution.directions.iter().map(|d| d.label.to_string()).collect(),
+            directions: evolution
+                .directions
+                .iter()
+                .map(|d| d.label.to_string())
+                .collect(),
             rejected: evolution.candidates.len().saturating_sub(siblings.len()),
             rollouts: evolution.rollouts.total(),
             ..report

@@ -118,9 +118,15 @@ fn head(report: &Report, out: &mut String) {
     let initial = estimate(report.initial.base_success.as_ref());
     line(out, format_args!("Initial policy: {initial}.\n"));
     if !report.demo_rates.is_empty() {
-        let rates = report.demo_rates.iter().map(|(name, rate)| format!("{name} {rate}"));
+        let rates = report
+            .demo_rates
+            .iter()
+            .map(|(name, rate)| format!("{name} {rate}"));
         let rates = rates.collect::<Vec<_>>().join(", ");
-        line(out, format_args!("Rates of the demonstrations that it imitates: {rates}.\n"));
+        line(
+            out,
+            format_args!("Rates of the demonstrations that it imitates: {rates}.\n"),
+        );
     }
 }
 

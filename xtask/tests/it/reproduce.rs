@@ -14,8 +14,19 @@ fn reproduce(folder: &Path, out: &str, threads: &str) -> Value {
     let output = xtask(
         folder,
         &[
-            "reproduce", "appworld", "--scale", "smoke", "--no-cache", "--out", out, "--threads", threads,
-            "--set", "run.budget_rollouts=120", "--set", "evolution.candidates=3",
+            "reproduce",
+            "appworld",
+            "--scale",
+            "smoke",
+            "--no-cache",
+            "--out",
+            out,
+            "--threads",
+            threads,
+            "--set",
+            "run.budget_rollouts=120",
+            "--set",
+            "evolution.candidates=3",
         ],
     );
     assert!(output.status.success(), "{}", stderr(&output));
@@ -29,12 +40,24 @@ fn the_same_seed_gives_the_same_bytes_on_one_and_on_two_threads() {
     let one = reproduce(folder.path(), "one", "1");
     let two = reproduce(folder.path(), "two", "2");
     assert_eq!(one, two);
-    for name in ["metrics.jsonl", "pool.json", "trajectories/harness_s-s1.jsonl"] {
+    for name in [
+        "metrics.jsonl",
+        "pool.json",
+        "trajectories/harness_s-s1.jsonl",
+    ] {
         let read = |out: &str| fs::read(folder.path().join(out).join(name)).expect("it is written");
         assert_eq!(read("one"), read("two"), "{name}");
     }
-    for arm in ["policy_only", "policy_only_matched", "harness_s", "harness_s_sibling"] {
-        assert!(one["arms"][arm]["base_success"]["mean"].is_number(), "{arm}");
+    for arm in [
+        "policy_only",
+        "policy_only_matched",
+        "harness_s",
+        "harness_s_sibling",
+    ] {
+        assert!(
+            one["arms"][arm]["base_success"]["mean"].is_number(),
+            "{arm}"
+        );
     }
     assert!(one["rank1"].is_null() && one["nonstationarity"].is_null());
 }
@@ -76,7 +99,8 @@ fn policies_that_cannot_be_used_are_refused_before_anything_is_written() {
     refused(&policy, flip, "appworld-nano.safetensors");
     let cut = |folder: &Path| fs::write(folder.join(weights), b"short").expect("a write");
     refused(&policy, cut, "appworld-nano.safetensors");
-    let gone = |folder: &Path| fs::remove_file(folder.join("appworld-nano.bpe.json")).expect("a removal");
+    let gone =
+        |folder: &Path| fs::remove_file(folder.join("appworld-nano.bpe.json")).expect("a removal");
     refused(&policy, gone, "appworld-nano.bpe.json");
 }
 
@@ -87,6 +111,10 @@ fn pools_that_cannot_be_used_are_refused_before_anything_is_written() {
         move |folder: &Path| fs::write(folder.join("pool.json"), text).expect("a write")
     };
     refused(&pool, write("{"), "pool.json");
-    refused(&pool, write("{\"format_version\": 99, \"kind\": \"pool\"}"), "newer");
+    refused(
+        &pool,
+        write("{\"format_version\": 99, \"kind\": \"sibling_pool\"}"),
+        "newer",
+    );
     refused(&["--pool", "absent.json"], |_| (), "absent.json");
 }
