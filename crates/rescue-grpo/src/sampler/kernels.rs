@@ -191,7 +191,7 @@ impl Attend<'_> {
         let values = S::as_simd_f32s(self.values).0;
         for (c, out) in self.out.chunks_mut(W * S::F32_LANES).enumerate() {
             let mut sums = [[simd.splat_f32s(0.0); W]; 4];
-            let quads = self.scores.chunks_exact(4);
+            let quads = self.scores[..self.n.next_multiple_of(4)].chunks_exact(4);
             for (weights, values) in quads.zip(values.chunks_exact(4 * per_row)) {
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let weight = simd.splat_f32s(weights[i]);
