@@ -152,7 +152,7 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     let cache = cache(args.no_cache)?;
     let inputs = train::read_inputs(args.policy.as_deref(), args.pool.as_deref())?;
     let run_dir = RunDir::create(&out, &config)?;
-    train::reproduce(Plan {
+    train::reproduce(&Plan {
         config,
         run_dir,
         cache,
@@ -252,7 +252,7 @@ mod train {
         require_trainer().map(|()| Inputs)
     }
 
-    pub(super) fn reproduce(_: Plan) -> anyhow::Result<()> {
+    pub(super) fn reproduce(_: &Plan) -> anyhow::Result<()> {
         require_trainer()
     }
 

@@ -344,7 +344,7 @@ mod tests {
     use super::*;
     use crate::harness::CounterUpdate;
 
-    fn scene<'a>(facts: &'a Facts) -> Scene<'a> {
+    fn scene(facts: &Facts) -> Scene<'_> {
         Scene {
             facts,
             turn: 2,

@@ -199,7 +199,11 @@ pub fn group_rows(group: &UpdateGroup, config: &GrpoConfig) -> GroupRows {
 /// Cuts what follows the last sampled token: no loss is on it, the policy may never have read it, and an
 /// observation that ended the window would not fit the trainer's context either.
 fn up_to_last_sampled(mut sequence: Sequence) -> Sequence {
-    let end = sequence.mask.iter().rposition(|m| *m).map_or(0, |at| at + 1);
+    let end = sequence
+        .mask
+        .iter()
+        .rposition(|m| *m)
+        .map_or(0, |at| at + 1);
     sequence.ids.truncate(end);
     sequence.mask.truncate(end);
     sequence.logprobs.truncate(end);
@@ -386,13 +390,10 @@ mod tests {
         assert_eq!(advantages, [0.5, -0.5, -0.5, 0.5]);
         assert_eq!(rescued.rows.len(), 4);
         for (row, source) in rescued.rows.iter().zip(replacement.attempts()) {
-            assert_eq!(row.row.sequence, source.own_sequence());
-            assert_eq!(row.row.sequence.ids, [1, 90, 91, 2, 3, 4]);
-            assert_eq!(
-                row.row.sequence.mask,
-                [false, false, false, true, true, false]
-            );
-            assert_eq!(row.row.sequence.logprobs, [0.0, 0.0, 0.0, -0.5, -0.5, 0.0]);
+            assert_eq!(row.row.sequence, up_to_last_sampled(source.own_sequence()));
+            assert_eq!(row.row.sequence.ids, [1, 90, 91, 2, 3]);
+            assert_eq!(row.row.sequence.mask, [false, false, false, true, true]);
+            assert_eq!(row.row.sequence.logprobs, [0.0, 0.0, 0.0, -0.5, -0.5]);
             assert_eq!(Some(row.reward), source.reward);
             assert_eq!(row.harness_id, source.harness_id);
             assert_eq!(row.policy_version, source.policy_version);
@@ -409,7 +410,7 @@ mod tests {
     fn in_the_base_context_the_siblings_words_are_gone() {
         let group = rescue(failed_group(), hinted_group(&[Solved, Failed]));
         let rows = group_rows(&group, &config(Context::Base)).rows;
-        assert_eq!(rows[0].row.sequence.ids, [1, 2, 3, 4]);
+        assert_eq!(rows[0].row.sequence.ids, [1, 2, 3]);
         assert_eq!(rows[0].row.old, OldLogprobs::Current);
         assert!(rows[0].is_projected && !rows[0].row.corrects_sampler);
         let rows = group_rows(&group, &config(Context::Sibling)).rows;
@@ -541,7 +542,7 @@ mod tests {
             segment(SegmentKind::Context, Scope::Both, &[6]),
         ];
         let row = training_row(&t, 1.0, 1.0, Context::Base).unwrap();
-        assert_eq!(row.row.sequence.ids.len(), 6);
+        assert_eq!(t.own_sequence().ids.len(), 6);
         let group = GroupRows {
             signal: Signal::Spread,
             rows: vec![row],
@@ -555,8 +556,8 @@ mod tests {
     fn g15_groups_without_spread_count_in_the_mean_by_switch() {
         let of = |zero_spread, loss_mean| {
             let config = GrpoConfig {
-                zero_spread,
                 loss_mean,
+                zero_spread,
                 ..GrpoConfig::default()
             };
             let groups = [failed_group(), group_of("g", &[Solved, Failed])];

@@ -233,7 +233,7 @@ mod tests {
             run_id: RunId::new("demos").expect("letters are an id"),
             temperature: 1.0,
             max_in_flight: 32,
-            rollout_timeout: Duration::from_secs(60),
+            rollout_timeout: Duration::from_mins(1),
             retries: 0,
         };
         let jobs = plans.into_iter().map(|p| p.job).collect();

@@ -217,7 +217,10 @@ fn is_held_out(text: &str) -> bool {
     let sum: u64 = text.bytes().fold(0, |sum, byte| {
         sum.wrapping_mul(131).wrapping_add(u64::from(byte))
     });
-    Seed::new(sum).derive("held-out", &[]).value() % 4 == 0
+    Seed::new(sum)
+        .derive("held-out", &[])
+        .value()
+        .is_multiple_of(4)
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ pub(super) fn run_arm(
 ) -> anyhow::Result<ArmResult> {
     let mut training = Training::new(shared, arm, seed)?;
     let budget = shared.config.run.budget_rollouts;
-    let progress = Progress::start(format!("{} seed {seed}", arm), budget);
+    let progress = Progress::start(format!("{arm} seed {seed}"), budget);
     if uses_siblings(arm) && !shared.pool.is_empty() {
         training.reanchor(selector)?;
     }

@@ -39,7 +39,7 @@ pub(super) struct Attempt {
     /// Its family, for tables.
     pub(super) family: String,
     /// Number of the attempt.
-    pub(super) attempt: u32,
+    pub(super) number: u32,
     /// How it ended.
     pub(super) outcome: Outcome,
     /// Whether tokens were drawn greedily.
@@ -79,7 +79,7 @@ impl Evaluation {
             task: r.task.clone(),
             scenario: r.scenario.clone(),
             family: r.family.clone(),
-            attempt: r.attempt,
+            attempt: r.number,
             solved: r.outcome.is_valid().then_some(r.outcome == Outcome::Solved),
             greedy: r.is_greedy,
         };
@@ -153,7 +153,7 @@ pub(super) fn evaluate(
             task: task.id.to_string(),
             scenario: task.scenario.to_string(),
             family: task.family.clone(),
-            attempt: t.attempt,
+            number: t.attempt,
             outcome: t.outcome,
             is_greedy: plan.is_greedy,
             turns: t.turns.len(),

@@ -68,19 +68,19 @@ pub fn read_inputs(policy: Option<&Path>, pool: Option<&Path>) -> anyhow::Result
 ///
 /// # Errors
 /// If a stage fails; what earlier stages wrote stays, and their results are in the cache.
-pub fn reproduce(plan: Plan) -> anyhow::Result<()> {
+pub fn reproduce(plan: &Plan) -> anyhow::Result<()> {
     let started = (clock::now_rfc3339(), Instant::now());
     let config = &plan.config;
     let mut worlds = Vec::new();
     for seed in warm_starts_in_use(config) {
-        worlds.push(World::prepare(&plan, seed)?);
+        worlds.push(World::prepare(plan, seed)?);
     }
     let mut metrics = plan.run_dir.metrics()?;
     let mut results = Vec::new();
     for (i, seed) in config.run.seeds.iter().enumerate() {
         let world = &worlds[i % worlds.len()];
         for arm in &config.run.arms {
-            let result = world.run(&plan, *arm, *seed)?;
+            let result = world.run(plan, *arm, *seed)?;
             for line in &result.metrics {
                 metrics.push(line)?;
             }

@@ -241,7 +241,7 @@ fn play(
         run_id: RunId::new("warm-start").expect("letters are an id"),
         temperature: 1.0,
         max_in_flight: 64,
-        rollout_timeout: Duration::from_secs(60),
+        rollout_timeout: Duration::from_mins(1),
         retries: 1,
     };
     let jobs = plans.into_iter().map(|DemoJob { job, .. }| job).collect();
