@@ -396,6 +396,27 @@ fn half_knowing() -> FakeLearner {
     })
 }
 
+#[test]
+fn rows_stand_in_the_order_of_tasks_whichever_groups_failed() {
+    let mut world = World::new(half_knowing(), 0);
+    let numbers = [1, 0, 4, 2, 5, 3];
+    world.tasks = numbers.map(|n| Arc::new(toy_task(n, "x"))).to_vec();
+    let (report, _) = world.step().unwrap();
+    assert_eq!(report.groups.all_failed, 3);
+    let rows = &world.learner.batches[0].rows;
+    let place = |ids: &[u32]| {
+        let text = ByteCodec::view(ids);
+        let is_of = |n: &u64| text.contains(&format!("secret {n}"));
+        numbers.iter().position(is_of).unwrap()
+    };
+    let places: Vec<usize> = rows.iter().map(|r| place(&r.sequence.ids)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    // Both kinds of groups are among them: odd places have groups under the base.
+    assert!(places.iter().any(|p| p % 2 == 0) && places.iter().any(|p| p % 2 == 1));
+    let seeds: Vec<Seed> = world.selector.contexts.iter().map(|c| c.seed).collect();
+    assert!(seeds.len() == 3 && seeds[0] != seeds[1] && seeds[1] != seeds[2]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
