@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Fact;
 use crate::ids::{GroupId, HarnessId, PolicyVersion, RolloutId, RunId, TaskId};
 use crate::message::Scope;
 use crate::outcome::Outcome;
@@ -180,6 +181,13 @@ impl Trajectory {
             }),
             None => Ok(self.sequence(Scope::SiblingOnly)),
         }
+    }
+
+    /// Names of the environment's boolean facts that hold after the last turn, ascending: what the attempt
+    /// did, in the environment's own words. Empty without a turn.
+    pub fn flags(&self) -> impl Iterator<Item = &str> {
+        let facts = self.turns.last().into_iter().flat_map(|turn| &turn.facts);
+        facts.filter_map(|(name, fact)| (*fact == Fact::Bool(true)).then_some(name.as_str()))
     }
 
     /// Tokens that the policy sampled (bug report G27).

@@ -244,6 +244,11 @@ impl Episode {
             ),
             ("logged_in", track.has_answered(Endpoint::Login)),
             ("write_unchecked", track.write_unchecked()),
+            (
+                "write_checked",
+                track.n_writes > 0 && !track.write_unchecked(),
+            ),
+            ("pages_followed", track.pages_read() > 1),
             ("last_page_full", track.last_page_full),
             ("last_result_empty", track.last_result_empty),
             ("task_completed", done.is_some()),

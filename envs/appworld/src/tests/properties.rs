@@ -29,7 +29,7 @@ fn survives(family: Family, blocks: &[String]) {
         let seen = session.run(block);
         assert!(!seen.is_empty());
         assert!(begun.elapsed() < PATIENCE, "{block}");
-        assert!(session.env.predicates().len() == 16);
+        assert!(session.env.predicates().len() == 18);
     }
     session.verdict();
 }
