@@ -47,6 +47,9 @@ pub struct Report {
     pub n_test_tasks: usize,
     /// Scenarios of the test split.
     pub n_test_scenarios: usize,
+    /// Which code and which settings made it.
+    #[serde(default)]
+    pub provenance: Provenance,
     /// Rates of the demonstrations that the initial policy imitates, by the names of the settings.
     #[serde(default)]
     pub demo_rates: BTreeMap<String, f64>,
@@ -56,8 +59,23 @@ pub struct Report {
     pub arms: BTreeMap<String, ArmReport>,
     /// Differences between arms.
     pub delta: Delta,
-    /// The pool of siblings.
+    /// Variants of the method by name, each with one thing changed.
+    #[serde(default)]
+    pub ablations: BTreeMap<String, AblationReport>,
+    /// Runs in which rescue must gain nothing, by name.
+    #[serde(default)]
+    pub controls: BTreeMap<String, ControlReport>,
+    /// The same comparison at several chances of the base, ascending by `eps`.
+    #[serde(default)]
+    pub sweep: Vec<SweepLevel>,
+    /// The pool of the first warm start.
     pub pool: Option<PoolReport>,
+    /// The pools of all warm starts, in their order.
+    #[serde(default)]
+    pub pools: Vec<PoolReport>,
+    /// What profiles say of the siblings of the first warm start, at the start and at the end of training.
+    #[serde(default)]
+    pub profiles: Vec<ProfileRow>,
     /// How the siblings' ranks change as the policy learns.
     pub nonstationarity: Option<Nonstationarity>,
     /// What reached the base harness.
@@ -66,6 +84,113 @@ pub struct Report {
     pub rank1: Option<Rank1>,
     /// Success of every harness in every family at several moments, for heat maps.
     pub harness_by_family: Option<Vec<HarnessMatrix>>,
+    /// Rollouts that only measured and are charged to no arm: evaluations, matrices, Rank-1.
+    #[serde(default)]
+    pub measuring_rollouts: u64,
+    /// What a reader should not overlook.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// Which code and which settings made a report.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The commit of the code; `null` outside a repository.
+    pub commit: Option<String>,
+    /// The last commit that changed the settings' file; `null` outside a repository.
+    pub config_commit: Option<String>,
+    /// Whether the file of the settings stands in that commit as it was used, and no setting was given
+    /// on the command line but seeds, arms, threads and folders.
+    pub is_config_committed: bool,
+    /// Hash of all settings that a result depends on.
+    pub config_hash: Option<String>,
+}
+
+/// One variant: an arm with fewer seeds, compared on the same seeds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AblationReport {
+    /// What it changes, in plain words.
+    pub changes: String,
+    /// The arm's own numbers.
+    #[serde(flatten)]
+    pub arm: ArmReport,
+    /// Its success minus that of `harness_s` on the same seeds.
+    pub minus_harness_s: Option<Estimate>,
+    /// Its success minus that of `policy_only_matched` on the same seeds.
+    pub minus_matched: Option<Estimate>,
+}
+
+/// A run in which rescue must gain nothing.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ControlReport {
+    /// What is run, in plain words.
+    pub what: String,
+    /// What must come out, in plain words.
+    pub expected: String,
+    /// Success of the arms that are compared, by name.
+    pub success: BTreeMap<String, Estimate>,
+    /// The difference that must be nothing; what is subtracted is said in `expected`.
+    pub difference: Option<Estimate>,
+    /// The same with a t interval over seeds.
+    pub t_interval: Option<Estimate>,
+    /// Whether both say what must come out (0 within the interval, or below it where only a gain is
+    /// forbidden); `null` if there is nothing to judge by.
+    pub holds: Option<bool>,
+}
+
+/// The comparison at one chance of the base.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SweepLevel {
+    /// The demonstrations' chance to take a skill's decision without a rule, at each decision.
+    pub eps: f64,
+    /// The initial policy's success per attempt under the base in the families that need a skill.
+    pub base_chance: Option<Estimate>,
+    /// How many seeds were run.
+    pub n_seeds: usize,
+    /// Success on test by arm.
+    pub arms: BTreeMap<String, Estimate>,
+    /// `harness_s` minus `policy_only`.
+    pub minus_policy_only: Option<Estimate>,
+    /// `harness_s` minus `policy_only_matched`.
+    pub minus_matched: Option<Estimate>,
+}
+
+/// What a profile says of one harness.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ProfileRow {
+    /// The moment: `start` or `end`.
+    pub at: String,
+    /// The sibling's name, or `base`.
+    pub harness: String,
+    /// Attempts behind the rates.
+    pub attempts: u64,
+    /// Attempts, discounted by age.
+    pub effective_n: f64,
+    /// P(solved) on tasks that the base failed in all attempts, probes only: mean and 95 % bounds of Beta.
+    pub rescue: Option<Estimate>,
+    /// P(solved) on all anchor tasks, probes only.
+    pub unconditional: Option<Estimate>,
+    /// Share of attempts in which a rule of the overlay acted.
+    pub fire_rate: Option<f64>,
+    /// The behaviour that it changes most against the base on the same tasks.
+    pub adherence: Option<AdherenceRow>,
+    /// Mean turns of an attempt minus the base's.
+    pub turns_change: Option<f64>,
+    /// Mean tokens of an attempt minus the base's.
+    pub tokens_change: Option<f64>,
+    /// Attempts that failed a task which the base had solved.
+    pub regressions: u64,
+}
+
+/// A behaviour under a sibling and under the base.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AdherenceRow {
+    /// The behaviour's name, as the environment publishes it.
+    pub behaviour: String,
+    /// Its rate under the sibling.
+    pub sibling: f64,
+    /// Its rate under the base.
+    pub base: f64,
 }
 
 /// The initial policy under the base harness, test split.
@@ -102,6 +227,30 @@ pub struct ArmReport {
     pub curve: Vec<CurvePoint>,
     /// How training attempts ended, by outcome.
     pub outcomes: BTreeMap<String, u64>,
+    /// Of the rollouts, those of anchor probes.
+    #[serde(default)]
+    pub probe_rollouts: u64,
+    /// Updates of the policy, all seeds together.
+    #[serde(default)]
+    pub updates: u64,
+    /// Rescue attempts that could not be shown in the base's context and were left out.
+    #[serde(default)]
+    pub unprojectable: u64,
+    /// Where routed rescues went: attempts by family and sibling.
+    #[serde(default)]
+    pub routed: BTreeMap<String, BTreeMap<String, Routed>>,
+    /// Share of the loss from negative advantages, for each window of training.
+    #[serde(default)]
+    pub negative_share: Vec<Option<f64>>,
+}
+
+/// Rescue attempts at the tasks of one family under one sibling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Routed {
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that solved their task.
+    pub solved: u64,
 }
 
 /// One evaluation during training, all seeds together.
@@ -137,8 +286,18 @@ pub struct Delta {
 /// Differences at a budget from which the pool was paid.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Charged {
-    /// As the field of the same name in [`Delta`].
+    /// As the field of the same name in [`Delta`], with `harness_s` judged when its rollouts and those that
+    /// built the pool together reach the budget of the control.
     pub harness_s_minus_policy_only_matched: Option<Estimate>,
+    /// The same for each seed, in the order of the seeds.
+    #[serde(default)]
+    pub per_seed: Vec<f64>,
+    /// The same with a t interval over seeds.
+    #[serde(default)]
+    pub t_interval: Option<Estimate>,
+    /// Rollouts at which `harness_s` was judged, mean over seeds: what the pool left of the budget.
+    #[serde(default)]
+    pub at_rollouts: Option<f64>,
 }
 
 /// The pool of siblings.
@@ -158,6 +317,53 @@ pub struct PoolReport {
     pub locality: BTreeMap<String, BTreeMap<String, Option<f64>>>,
     /// What the siblings solve together.
     pub complementarity: Option<Complementarity>,
+    /// Every candidate that was proposed, in order: with `parent` and `id` a forest that grows from the base.
+    #[serde(default)]
+    pub tree: Vec<Candidate>,
+}
+
+/// One proposal of evolution and what became of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Number of its direction in `directions`.
+    pub direction: usize,
+    /// Round, from 0.
+    pub round: u32,
+    /// Short id of the harness; `null` if the proposal was refused before it became one.
+    pub id: Option<String>,
+    /// Short id of the harness that was edited.
+    pub parent: String,
+    /// What it adds, in short.
+    pub edits: Vec<String>,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why, in plain words.
+    pub reason: String,
+    /// Gain in success over the base on the search slice, if it was run.
+    pub search_gain: Option<f64>,
+    /// Success on the confirmation slice, if it was confirmed there.
+    pub confirm_success: Option<f64>,
+    /// Success of as many fresh base retries there.
+    pub retry_success: Option<f64>,
+    /// One-sided p-value of the confirmation.
+    pub p_value: Option<f64>,
+    /// The Holm level that it had to reach.
+    pub threshold: Option<f64>,
+}
+
+/// What became of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Refused before any rerun.
+    #[default]
+    Refused,
+    /// Run on the search slice, and another one was better.
+    Outranked,
+    /// The best of its direction, and not confirmed.
+    NotConfirmed,
+    /// In the pool.
+    Admitted,
 }
 
 /// Union of rescued tasks minus what one choice alone would have given.
@@ -180,6 +386,12 @@ pub struct Nonstationarity {
     pub sign_flips: Option<f64>,
     /// The same between two measurements at one checkpoint.
     pub sign_flips_repeat: Option<f64>,
+    /// Each of the four for each seed, in the order of the seeds; a seed without a value is left out.
+    #[serde(default)]
+    pub per_seed: BTreeMap<String, Vec<f64>>,
+    /// Utilities (siblings times families) that a seed's correlation is taken over, mean.
+    #[serde(default)]
+    pub n_utilities: f64,
 }
 
 /// What reached the base harness.
@@ -187,7 +399,8 @@ pub struct Nonstationarity {
 pub struct Transfer {
     /// Rates of behaviours under the base, by behaviour and arm.
     pub behaviours: BTreeMap<String, BTreeMap<String, BeforeAfter>>,
-    /// Success of the best sibling minus success of the base, over training.
+    /// Success of the best sibling of each family minus success of the base, mean over families, at the
+    /// moments of the heat maps; the best is chosen on one repeat and scored on the other.
     pub support_gap: Vec<f64>,
 }
 
@@ -227,8 +440,11 @@ pub struct Rank1Row {
 /// Success of every harness in every family at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HarnessMatrix {
-    /// The moment, for instance `start`.
+    /// The moment: `start`, `middle` or `end` of arm `harness_s`.
     pub at: String,
+    /// Rollouts of the arm so far, mean over seeds.
+    #[serde(default)]
+    pub rollouts: f64,
     /// Share solved by harness and family.
     pub success: BTreeMap<String, BTreeMap<String, Option<f64>>>,
 }

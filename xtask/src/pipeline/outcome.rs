@@ -178,6 +178,7 @@ fn matrix(world: &World) -> HarnessMatrix {
     });
     HarnessMatrix {
         at: "start".into(),
+        rollouts: 0.0,
         success: rows.collect(),
     }
 }

@@ -190,6 +190,7 @@ pub(super) mod tests {
             }),
             harness_by_family: Some(vec![HarnessMatrix {
                 at: "start".into(),
+                rollouts: 0.0,
                 success: BTreeMap::from([("base".into(), by_family)]),
             }]),
             ..Report::default()
