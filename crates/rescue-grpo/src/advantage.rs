@@ -28,6 +28,9 @@ pub enum Baseline {
     /// mean and spread and get no row, so the advantages of the replacement sum to more than 0, and a
     /// replacement that solved everywhere still teaches.
     WithFailed,
+    /// All attempts of both, and the failed ones have rows too: one group of twice the size. With
+    /// [`crate::RescueMode::BaseAgain`] it is GRPO that draws a second half where the first one failed.
+    Pooled,
 }
 
 /// How rewards become advantages.
@@ -110,7 +113,7 @@ pub fn advantages(
 
 /// Returns the advantage of every attempt of `group` in its order, `None` for those without a valid reward.
 ///
-/// `failed` is the group that `group` replaced, read with [`Baseline::WithFailed`] only. A group in which
+/// `failed` is the group that `group` replaced, read with [`Baseline::WithFailed`] and [`Baseline::Pooled`]. A group in which
 /// nobody solved the task has advantage 0 throughout, even if its rewards differ (bug report G4: shaping
 /// noise would become full-size advantages).
 pub fn group_advantages(
@@ -125,13 +128,30 @@ pub fn group_advantages(
     }
     match config.baseline {
         Baseline::Union => advantages(&rewards, &[], config.divide_by_std),
-        Baseline::WithFailed => {
-            let failed = failed.map_or(&[][..], RolloutGroup::attempts);
-            let joined: Vec<f32> = failed.iter().filter_map(valid_reward).collect();
+        Baseline::WithFailed | Baseline::Pooled => {
+            let joined = failed.map(valid_rewards).unwrap_or_default();
             advantages(&rewards, &joined, config.divide_by_std)
         }
         Baseline::PerHarness => per_harness(attempts, &rewards, config.divide_by_std),
     }
+}
+
+/// Returns the advantages of the attempts that were replaced, in their order, with [`Baseline::Pooled`]; nothing
+/// otherwise, or if nobody solved the task.
+pub fn replaced_advantages(
+    replacement: &RolloutGroup,
+    failed: &RolloutGroup,
+    config: AdvantageConfig,
+) -> Vec<Option<f32>> {
+    if config.baseline != Baseline::Pooled || replacement.count(Outcome::Solved) == 0 {
+        return vec![None; failed.attempts().len()];
+    }
+    let rewards: Vec<Option<f32>> = failed.attempts().iter().map(valid_reward).collect();
+    advantages(&rewards, &valid_rewards(replacement), config.divide_by_std)
+}
+
+fn valid_rewards(group: &RolloutGroup) -> Vec<f32> {
+    group.attempts().iter().filter_map(valid_reward).collect()
 }
 
 /// Advantages with one baseline for each harness. Others' rewards are masked out, so the order is kept.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::advantage::AdvantageConfig;
+use crate::advantage::{AdvantageConfig, Baseline};
 use crate::rows::{Context, LossMean, ZeroSpread};
 
 /// What happens to a task whose attempts under the base harness all failed.
@@ -45,6 +45,11 @@ pub struct GrpoConfig {
     /// Share of a group's attempts that must be evidence, in `(0, 1]`: `failed` ones before a group may be
     /// called all-failed, valid ones before a replacement stands in for it. Default 0.75 (ours).
     pub min_valid: f64,
+    /// Most further rounds in which a step goes on drawing tasks while fewer than `tasks_per_step` groups
+    /// have something to teach (dynamic sampling, arXiv 2503.14476). With 0, the default, a step works on all
+    /// tasks that it is given at once; else on `tasks_per_step` of them a round. When the rounds or the tasks
+    /// run out, it goes on with what there is (bug report G21).
+    pub resample_rounds: u32,
     /// When failed groups are replaced, and by what. Default `siblings`.
     pub rescue: RescueMode,
     /// Siblings that are chosen for a failed group, 1 to `group_size`; its rescue attempts are split evenly
@@ -53,6 +58,9 @@ pub struct GrpoConfig {
     pub k: usize,
     /// In which context a rescued attempt is trained. Default `base` (ours).
     pub context: Context,
+    /// Chance, in `[0, 1]`, that a word of a sibling's texts is deleted, in every second rescue attempt; read
+    /// in context `sibling_dropout` only. Default 0.5 (ours).
+    pub word_dropout: f64,
     /// How rewards become advantages.
     pub advantage: AdvantageConfig,
     /// What the loss is a mean of. Default tokens (arXiv 2503.14476).
@@ -83,9 +91,11 @@ impl Default for GrpoConfig {
             group_size: 8,
             tasks_per_step: 12,
             min_valid: 0.75,
+            resample_rounds: 0,
             rescue: RescueMode::default(),
             k: 2,
             context: Context::default(),
+            word_dropout: 0.5,
             advantage: AdvantageConfig::default(),
             loss_mean: LossMean::default(),
             zero_spread: ZeroSpread::default(),
@@ -110,6 +120,10 @@ pub enum ConfigError {
         /// The refused size.
         got: usize,
     },
+    /// With words dropped every attempt has a harness of its own, and a baseline of its own would be its own
+    /// reward.
+    #[error("baseline per_harness cannot be had with context sibling_dropout: use union")]
+    DropoutPerHarness,
     /// A number is outside its range or not finite.
     #[error("{field} must be {expected}, got: {got}")]
     Range {
@@ -144,12 +158,20 @@ impl GrpoConfig {
         require("tasks_per_step", "at least 1", tasks, tasks >= 1.0)?;
         require("min_valid", "in (0, 1]", self.min_valid, is_share)?;
         require("k", "1 to group_size", k, k_fits)?;
+        let dropout = self.word_dropout;
+        let is_chance = (0.0..=1.0).contains(&dropout);
+        require("word_dropout", "in [0, 1]", dropout, is_chance)?;
         require("clip_low", "in (0, 1)", low, low > 0.0 && low < 1.0)?;
         require("clip_high", "positive", high, high > 0.0)?;
         require("importance_cap", "at least 1", cap, cap >= 1.0)?;
         require("learning_rate", "positive", rate, rate > 0.0)?;
         require("max_grad_norm", "positive", norm, norm > 0.0)?;
         require("temperature", "positive", temperature, temperature > 0.0)?;
+        if self.context == Context::SiblingDropout
+            && self.advantage.baseline == Baseline::PerHarness
+        {
+            return Err(ConfigError::DropoutPerHarness);
+        }
         self.loss_mean.validate()
     }
 
@@ -237,6 +259,10 @@ mod tests {
             "temperature must be positive, got: 0",
         );
         refused(
+            |c| c.word_dropout = 1.5,
+            "word_dropout must be in [0, 1], got: 1.5",
+        );
+        refused(
             |c| c.tasks_per_step = 0,
             "tasks_per_step must be at least 1, got: 0",
         );
@@ -251,6 +277,17 @@ mod tests {
         let error = serde_json::from_str::<GrpoConfig>(r#"{"groupsize": 4}"#).unwrap_err();
         assert!(error.to_string().contains("groupsize"), "{error}");
         assert!(serde_json::from_str::<GrpoConfig>(r#"{"context": "base_dropout"}"#).is_err());
+    }
+
+    #[test]
+    fn a_baseline_of_ones_own_reward_is_refused() {
+        let mut config = GrpoConfig {
+            context: Context::SiblingDropout,
+            ..GrpoConfig::default()
+        };
+        config.validate().unwrap();
+        config.advantage.baseline = Baseline::PerHarness;
+        assert_eq!(config.validate(), Err(ConfigError::DropoutPerHarness));
     }
 
     #[test]

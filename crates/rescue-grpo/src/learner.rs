@@ -108,4 +108,9 @@ pub trait Learner {
 
     /// The current version.
     fn version(&self) -> PolicyVersion;
+
+    /// The longest row that it can be trained on, in ids.
+    fn max_context(&self) -> usize {
+        usize::MAX
+    }
 }

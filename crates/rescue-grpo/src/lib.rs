@@ -5,6 +5,7 @@ pub mod advantage;
 pub mod checkpoint;
 pub mod codec;
 pub mod config;
+mod dropout;
 mod engine;
 #[cfg(test)]
 mod fakes;
@@ -23,7 +24,8 @@ pub mod supervised;
 
 pub use adamw::AdamWConfig;
 pub use advantage::{
-    AdvantageConfig, Baseline, Signal, advantages, group_advantages, signal, valid_reward,
+    AdvantageConfig, Baseline, Signal, advantages, group_advantages, replaced_advantages, signal,
+    valid_reward,
 };
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use codec::{BpeCodec, CodecError};

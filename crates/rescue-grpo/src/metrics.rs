@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::advantage::{Signal, valid_reward};
 use crate::learner::UpdateStats;
 
+/// Share of valid attempts cut by the token window from which a step warns (ours).
+const TRUNCATED_ALARM: f64 = 0.9;
+
 /// How many attempts ended in which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OutcomeCounts {
@@ -137,6 +140,12 @@ pub struct StepReport {
     pub n_unprojectable: u64,
     /// Attempts without a valid reward in the groups that were trained on.
     pub n_missing: u64,
+    /// Further rounds in which tasks were drawn because too few groups had something to teach.
+    #[serde(default)]
+    pub resampled: u64,
+    /// Valid attempts under the base.
+    #[serde(default)]
+    pub n_rewards: u64,
     /// Mean reward of the valid attempts under the base; absent without any.
     pub mean_reward: Option<f64>,
     /// Tokens of all attempts, context included.
@@ -207,6 +216,45 @@ impl StepReport {
         self.groups.all_failed as f64 / self.n_tasks.max(1) as f64
     }
 
+    /// What a reader of the numbers should not overlook, in words; mostly nothing.
+    ///
+    /// - Nearly all attempts were cut by the token window: rewards say nothing about the policy, and such
+    ///   attempts are no evidence for a rescue (bug report G30).
+    /// - Groups in which some solved the task and yet no reward differs: a combined reward is constant though
+    ///   its parts vary (G1).
+    /// - Dynamic sampling ended without enough groups that teach (G21).
+    pub fn warnings(&self, tasks_per_step: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let counts = [&self.base, &self.rescue];
+        let truncated: u64 = counts.iter().map(|c| c.truncated).sum();
+        let valid: u64 = counts
+            .iter()
+            .map(|c| c.solved + c.failed + c.truncated)
+            .sum();
+        if valid > 0 && truncated as f64 >= TRUNCATED_ALARM * valid as f64 {
+            warnings.push(format!(
+                "{truncated} of {valid} attempts were cut by the token window: raise the window or \
+                 max_reply_tokens; such attempts are no evidence of failure"
+            ));
+        }
+        let mixed = self.zero_spread.mixed;
+        if mixed > 0 {
+            warnings.push(format!(
+                "combined reward constant in {mixed} groups though some attempts solved the task: nothing \
+                 to learn from them"
+            ));
+        }
+        let zero = &self.zero_spread;
+        let silent = zero.all_failed + zero.all_solved + zero.mixed + zero.no_valid;
+        let teaching = self.n_tasks.saturating_sub(silent);
+        if self.resampled > 0 && teaching < tasks_per_step as u64 {
+            warnings.push(format!(
+                "dynamic sampling ended with {teaching} of {tasks_per_step} groups that teach"
+            ));
+        }
+        warnings
+    }
+
     /// Counts the tokens of one attempt.
     pub(crate) fn count_tokens(&mut self, trajectory: &Trajectory) {
         self.n_tokens += trajectory.n_tokens() as u64;
@@ -216,21 +264,31 @@ impl StepReport {
     /// Counts groups under the base.
     pub(crate) fn count_base(&mut self, groups: &[RolloutGroup]) {
         let attempts = || groups.iter().flat_map(RolloutGroup::attempts);
+        let n_before = self.n_rewards as f64;
+        let sum_before = self.mean_reward.map_or(0.0, |mean| mean * n_before);
         attempts().for_each(|t| self.base.add(t.outcome));
         let rewards: Vec<f64> = attempts().filter_map(valid_reward).map(f64::from).collect();
-        if !rewards.is_empty() {
-            self.mean_reward = Some(rewards.iter().sum::<f64>() / rewards.len() as f64);
+        self.n_rewards += rewards.len() as u64;
+        if self.n_rewards > 0 {
+            let sum = sum_before + rewards.iter().sum::<f64>();
+            self.mean_reward = Some(sum / self.n_rewards as f64);
         }
     }
 
-    /// Counts the attempts of one rescue, and each harness that was chosen for it once.
-    pub(crate) fn count_rescue(&mut self, group: &RolloutGroup) {
+    /// Counts the attempts of one rescue, and each harness that was chosen for it once; `sibling_of` names the
+    /// harness that was chosen by the one that ran.
+    pub(crate) fn count_rescue<'i>(
+        &mut self,
+        group: &'i RolloutGroup,
+        sibling_of: impl Fn(&'i HarnessId) -> &'i HarnessId,
+    ) {
         let mut chosen: Vec<&HarnessId> = Vec::new();
         for t in group.attempts() {
             self.rescue.add(t.outcome);
-            let tally = self.harnesses.entry(t.harness_id.clone()).or_default();
-            if !chosen.contains(&&t.harness_id) {
-                chosen.push(&t.harness_id);
+            let sibling = sibling_of(&t.harness_id);
+            let tally = self.harnesses.entry(sibling.clone()).or_default();
+            if !chosen.contains(&sibling) {
+                chosen.push(sibling);
                 tally.chosen += 1;
             }
             tally.attempts += 1;
@@ -268,7 +326,7 @@ mod tests {
         let attempts = attempts.map(|((o, name), i)| with_harness(attempt("g", i, o), name));
         let group = RolloutGroup::new(attempts.collect()).unwrap();
         let mut report = StepReport::default();
-        report.count_rescue(&group);
+        report.count_rescue(&group, |id| id);
         let tally = report.harnesses[&HarnessId::new("s1").unwrap()];
         let expected = HarnessTally {
             chosen: 1,
@@ -277,6 +335,30 @@ mod tests {
             solved: 1,
         };
         assert_eq!(tally, expected);
+    }
+
+    #[test]
+    fn g30_every_completion_clipped_is_told() {
+        let mut report = StepReport::default();
+        report.base.failed = 10;
+        assert!(report.warnings(12).is_empty());
+        report.base.truncated = 90;
+        assert!(report.warnings(12)[0].starts_with("90 of 100 attempts were cut"));
+    }
+
+    #[test]
+    fn g1_a_constant_combined_reward_is_told() {
+        // Parts A = [-3, 3] and B = [3, -3] vary, their sum does not.
+        let mut group = group_of("g", &[Solved, Failed]).attempts().to_vec();
+        for (t, parts) in group.iter_mut().zip([[-3.0, 3.0], [3.0, -3.0_f32]]) {
+            t.reward = Some(parts.iter().sum());
+        }
+        let group = RolloutGroup::new(group).unwrap();
+        let advantages = crate::group_advantages(&group, None, crate::AdvantageConfig::default());
+        assert_eq!(advantages, [Some(0.0), Some(0.0)]);
+        let mut report = StepReport::default();
+        report.zero_spread.add(crate::signal(&group, &advantages));
+        assert!(report.warnings(12)[0].starts_with("combined reward constant in 1 groups"));
     }
 
     #[test]
@@ -298,7 +380,7 @@ mod tests {
     #[test]
     fn a_report_is_one_line_that_reads_back() {
         let mut report = StepReport::default();
-        report.count_rescue(&group_of("g", &[Solved, Failed]));
+        report.count_rescue(&group_of("g", &[Solved, Failed]), |id| id);
         report.update = Some(UpdateReport::default());
         let line = serde_json::to_string(&report).unwrap();
         assert!(!line.contains('\n'));

@@ -252,6 +252,10 @@ impl Learner for NanoLearner {
         Ok(stats)
     }
 
+    fn max_context(&self) -> usize {
+        self.engine.config.max_context
+    }
+
     fn version(&self) -> PolicyVersion {
         self.version
     }

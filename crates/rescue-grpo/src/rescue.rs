@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use harness_core::{
-    FailedGroup, HarnessId, HarnessSpec, Outcome, RolloutGroup, RolloutRole, Task, Trajectory,
+    FailedGroup, HarnessId, HarnessSpec, Outcome, RolloutGroup, RolloutRole, Seed, Task, Trajectory,
 };
 use harness_pool::{
     Cluster, Digest, EvidenceRow, RescueEvidence, RouteContext, SelectSiblings, SiblingPool,
@@ -15,9 +15,10 @@ use harness_pool::{
 
 use crate::advantage::valid_reward;
 use crate::config::GrpoConfig;
+use crate::dropout::drop_words;
 use crate::metrics::{DecisionRecord, RescueCounts};
 use crate::rollouts::{GroupPlan, base_id};
-use crate::rows::UpdateGroup;
+use crate::rows::{Context, UpdateGroup};
 use crate::step::StepError;
 
 /// A task for which siblings were chosen.
@@ -34,6 +35,8 @@ pub(crate) struct Router<'a> {
     /// Every decision, for the report.
     pub(crate) decisions: Vec<DecisionRecord>,
     harnesses: BTreeMap<HarnessId, Arc<HarnessSpec>>,
+    /// By the id of a harness with words dropped, the sibling that it was made from.
+    thinned: BTreeMap<HarnessId, HarnessId>,
 }
 
 impl<'a> Router<'a> {
@@ -48,6 +51,7 @@ impl<'a> Router<'a> {
             config,
             decisions: Vec::new(),
             harnesses: BTreeMap::new(),
+            thinned: BTreeMap::new(),
         }
     }
 
@@ -78,8 +82,29 @@ impl<'a> Router<'a> {
             return Ok(None);
         }
         let (role, size) = (RolloutRole::Rescue, self.config.group_size);
-        let plan = GroupPlan::split(task_idx, task, role, &harnesses, size);
+        let mut plan = GroupPlan::split(task_idx, task, role, &harnesses, size);
+        if self.config.context == Context::SiblingDropout {
+            self.drop_words(&mut plan, context.seed);
+        }
         Ok(Some(Route { context, plan }))
+    }
+
+    /// Puts a copy with words dropped in place of the sibling of every second attempt.
+    fn drop_words(&mut self, plan: &mut GroupPlan, seed: Seed) {
+        for (n, harness) in plan.harnesses.iter_mut().enumerate().skip(1).step_by(2) {
+            let seed = seed.derive("word-dropout", &[n as u64]);
+            let thinned = drop_words(harness, self.config.word_dropout, seed);
+            let (id, sibling) = (thinned.id(), harness.id());
+            if id != sibling {
+                self.thinned.insert(id, sibling);
+            }
+            *harness = Arc::new(thinned);
+        }
+    }
+
+    /// The sibling under which an attempt was made, with words dropped or not.
+    pub(crate) fn sibling_of<'i>(&'i self, id: &'i HarnessId) -> &'i HarnessId {
+        self.thinned.get(id).unwrap_or(id)
     }
 
     /// The harnesses behind the ids, one allocation for each sibling of the step.
@@ -122,7 +147,8 @@ impl<'a> Router<'a> {
         let cluster = context.cluster();
         let is_rescue = context.digest.is_some();
         let mut rows: BTreeMap<&HarnessId, Vec<EvidenceRow>> = BTreeMap::new();
-        for t in group.attempts() {
+        let whole = |t: &&Trajectory| !self.thinned.contains_key(&t.harness_id);
+        for t in group.attempts().iter().filter(whole) {
             let rows = rows.entry(&t.harness_id).or_default();
             rows.extend(evidence_row(t, &cluster, is_rescue));
         }

@@ -10,7 +10,7 @@ use harness_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::advantage::{Signal, group_advantages, signal, valid_reward};
+use crate::advantage::{Signal, group_advantages, replaced_advantages, signal, valid_reward};
 use crate::config::{ConfigError, GrpoConfig, require};
 use crate::learner::{Learner, LearnerError, OldLogprobs, UpdateBatch, UpdateRow};
 
@@ -21,8 +21,7 @@ const MIN_BASE_WEIGHT: f32 = 0.01;
 /// their own.
 ///
 /// The literal reading of the abstract and its neighbours are both here because they differ in whether
-/// anything transfers. A variant that drops words of the rules at random (`sibling_dropout`) does not exist:
-/// it would have to act while an attempt is made, not when it is trained on.
+/// anything transfers.
 ///
 /// # Source
 /// Ours: the abstract of arXiv 2611.04277 does not say which context the gradient uses.
@@ -42,12 +41,16 @@ pub enum Context {
     BaseIs,
     /// The one in which the attempt was made, sibling's texts included: on-policy.
     Sibling,
+    /// As `sibling`, and every second rescue attempt is *made* under the sibling with words of its texts
+    /// dropped at random ([`GrpoConfig::word_dropout`]): a bridge from the rule's context to the base's, still
+    /// on-policy. Such attempts are no evidence on the sibling.
+    SiblingDropout,
 }
 
 impl Context {
     /// Whether rows are projected to the base harness.
     pub const fn is_base(self) -> bool {
-        !matches!(self, Self::Sibling)
+        !matches!(self, Self::Sibling | Self::SiblingDropout)
     }
 }
 
@@ -193,7 +196,25 @@ pub fn group_rows(group: &UpdateGroup, config: &GrpoConfig) -> GroupRows {
             None => out.n_unprojectable += 1,
         }
     }
+    if let Some(failed) = group.failed() {
+        let advantages = replaced_advantages(group.trained(), failed, config.advantage);
+        let attempts = failed.attempts().iter().zip(advantages);
+        out.rows.extend(attempts.filter_map(|(t, advantage)| {
+            training_row(t, valid_reward(t)?, advantage?, Context::Sibling)
+        }));
+    }
     out
+}
+
+impl GroupRows {
+    /// Takes out rows longer than a model's context: what a rewrite put in place of the policy's words can be
+    /// longer than what the projection dropped. They count as not projectable.
+    pub fn leave_out_longer_than(&mut self, max_context: usize) {
+        let before = self.rows.len();
+        self.rows
+            .retain(|row| row.row.sequence.ids.len() <= max_context);
+        self.n_unprojectable += before - self.rows.len();
+    }
 }
 
 /// Cuts what follows the last sampled token: no loss is on it, the policy may never have read it, and an
@@ -226,7 +247,7 @@ fn training_row(
     let is_projected = context.is_base() && says_more();
     let advantage = match context {
         Context::BasePositive => advantage.max(0.0),
-        Context::Base | Context::BaseIs | Context::Sibling => advantage,
+        Context::Base | Context::BaseIs | Context::Sibling | Context::SiblingDropout => advantage,
     };
     Some(TrainingRow {
         rollout_id: trajectory.rollout_id.clone(),
@@ -324,6 +345,7 @@ mod tests {
     use harness_core::{GroupCheck, Segment, SegmentKind};
 
     use super::*;
+    use crate::advantage::{AdvantageConfig, Baseline};
     use crate::fakes::{FakeLearner, attempt, group_of, with_harness};
 
     fn config(context: Context) -> GrpoConfig {
@@ -572,6 +594,63 @@ mod tests {
         assert_eq!(sequences(ZeroSpread::LeftOut), 2.0);
         // Neither has rows that no gradient comes from.
         assert_eq!((counted.rows.len(), &counted.rows), (2, &left_out.rows));
+    }
+
+    #[test]
+    fn g3_whole_groups_are_kept_or_left_out() {
+        for outcomes in [
+            [Solved, Failed, Failed, Failed],
+            [Solved, Solved, Solved, Failed],
+        ] {
+            for zero_spread in [ZeroSpread::Counted, ZeroSpread::LeftOut] {
+                let config = GrpoConfig {
+                    zero_spread,
+                    ..GrpoConfig::default()
+                };
+                let kept = group_rows(&UpdateGroup::Base(group_of("g", &outcomes)), &config);
+                let batch = batch(vec![kept], &config);
+                assert_eq!(batch.rows.len(), 4);
+                assert_eq!(batch.normalizer, 8.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pooled_group_has_rows_for_both_halves() {
+        let config = GrpoConfig {
+            advantage: AdvantageConfig {
+                baseline: Baseline::Pooled,
+                ..AdvantageConfig::default()
+            },
+            ..GrpoConfig::default()
+        };
+        let group = rescue(
+            failed_group(),
+            group_of("r", &[Solved, Failed, Failed, Solved]),
+        );
+        let rows = group_rows(&group, &config).rows;
+        let advantages: Vec<f32> = rows.iter().map(|r| r.row.advantage).collect();
+        let (won, lost) = (0.75, -0.25);
+        assert_eq!(advantages, [won, lost, lost, won, lost, lost, lost, lost]);
+        let unsolved = rescue(failed_group(), group_of("r", &[Failed; 4]));
+        assert!(
+            group_rows(&unsolved, &config)
+                .rows
+                .iter()
+                .all(|r| r.row.advantage == 0.0)
+        );
+    }
+
+    #[test]
+    fn rows_beyond_the_context_are_left_out_and_counted() {
+        let mut rows = group_rows(
+            &UpdateGroup::Base(group_of("g", &[Solved, Failed])),
+            &GrpoConfig::default(),
+        );
+        rows.leave_out_longer_than(3);
+        assert_eq!((rows.rows.len(), rows.n_unprojectable), (2, 0));
+        rows.leave_out_longer_than(2);
+        assert_eq!((rows.rows.len(), rows.n_unprojectable), (0, 2));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! arXiv 2611.04277, abstract: the base first, siblings only where every attempt failed, and their attempts
 //! replace the failed group in the GRPO update. Everything finer is ours.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use harness_core::{
@@ -14,6 +15,7 @@ use harness_core::{
 };
 use harness_pool::{Digest, RouteContext, SelectError, SelectSiblings, SiblingPool};
 
+use crate::advantage::Signal;
 use crate::config::{ConfigError, GrpoConfig, RescueMode};
 use crate::learner::{Learner, LearnerError};
 use crate::metrics::{StepReport, UpdateReport};
@@ -69,6 +71,9 @@ pub enum StepError {
 
 /// Makes one training step on `tasks`, one group each, and reports it.
 ///
+/// With [`GrpoConfig::resample_rounds`] only as many of them are attempted, from the first on, as are needed
+/// for `tasks_per_step` groups that teach; [`StepReport::n_tasks`] says how many.
+///
 /// Every attempt passes through `runtime.sink`; none is kept. If no advantage differs from 0, the weights and
 /// the version stay as they are ([`StepReport::update`] is then absent).
 ///
@@ -97,14 +102,7 @@ pub fn step(
         router: Router::new(pool, selector, config),
         report: StepReport::default(),
     };
-    let groups = if config.rescue == RescueMode::Always {
-        stage.collect_under_siblings()?
-    } else {
-        let collected = stage.collect()?;
-        let (settled, failed) = stage.find_all_failed(collected);
-        in_task_order(settled, stage.rescue(failed)?)
-    };
-    let rows = stage.advantages(&groups);
+    let rows = stage.rounds()?;
     stage.update(rows)
 }
 
@@ -121,21 +119,60 @@ struct Stage<'a, 'r> {
 }
 
 impl Stage<'_, '_> {
+    /// The rows of all groups: of all tasks at once, or round by round until enough groups teach.
+    fn rounds(&mut self) -> Result<Vec<GroupRows>, StepError> {
+        let config = self.router.config;
+        let per_round = match config.resample_rounds {
+            0 => self.tasks.len(),
+            _ => config.tasks_per_step,
+        };
+        let mut rows = Vec::new();
+        for round in 0..=u64::from(config.resample_rounds) {
+            let start = self.report.n_tasks as usize;
+            let span = start..(start + per_round).min(self.tasks.len());
+            self.report.resampled = round;
+            self.report.n_tasks += span.len() as u64;
+            let groups = self.groups(span)?;
+            rows.extend(self.advantages(&groups));
+            let teaching = rows.iter().filter(|g| g.signal == Signal::Spread).count();
+            let is_enough = teaching >= config.tasks_per_step;
+            if is_enough || self.report.n_tasks as usize == self.tasks.len() {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The groups of some tasks, in their order, failed ones replaced.
+    fn groups(&mut self, span: Range<usize>) -> Result<Vec<UpdateGroup>, StepError> {
+        if self.router.config.rescue == RescueMode::Always {
+            return self.collect_under_siblings(span);
+        }
+        let first = span.start;
+        let collected = self.collect(span)?;
+        let (settled, failed) = self.find_all_failed(first, collected);
+        Ok(in_task_order(settled, self.rescue(failed)?))
+    }
+
     /// One group under the base for each task.
-    fn collect(&mut self) -> Result<Vec<RolloutGroup>, StepError> {
+    fn collect(&mut self, span: Range<usize>) -> Result<Vec<RolloutGroup>, StepError> {
         let base = [Arc::new(self.router.pool.base().clone())];
         let size = self.router.config.group_size;
-        let plan = |(i, task)| GroupPlan::split(i, task, RolloutRole::Base, &base, size);
-        let plans: Vec<GroupPlan> = self.tasks.iter().enumerate().map(plan).collect();
+        let plan = |i| GroupPlan::split(i, &self.tasks[i], RolloutRole::Base, &base, size);
+        let plans: Vec<GroupPlan> = span.map(plan).collect();
         let groups = self.run(&plans)?;
         self.report.count_base(&groups);
         Ok(groups)
     }
 
     /// One group under selected siblings for each task, without a look at the base.
-    fn collect_under_siblings(&mut self) -> Result<Vec<UpdateGroup>, StepError> {
+    fn collect_under_siblings(
+        &mut self,
+        span: Range<usize>,
+    ) -> Result<Vec<UpdateGroup>, StepError> {
         let mut routes = Vec::new();
-        for (task_idx, task) in self.tasks.iter().enumerate() {
+        for task_idx in span {
+            let task = &self.tasks[task_idx];
             let context = self.context(task_idx, task, None);
             match self.router.route(task_idx, task, context)? {
                 Some(route) => routes.push(route),
@@ -152,10 +189,11 @@ impl Stage<'_, '_> {
     /// Parts the groups in which all attempts failed from the others, by outcome and never by spread.
     fn find_all_failed(
         &mut self,
+        first: usize,
         groups: Vec<RolloutGroup>,
     ) -> (Vec<Placed<UpdateGroup>>, Vec<Placed<FailedGroup>>) {
         let (mut settled, mut failed) = (Vec::new(), Vec::new());
-        for (task_idx, group) in groups.into_iter().enumerate() {
+        for (task_idx, group) in (first..).zip(groups) {
             match group.check(self.router.config.min_valid) {
                 GroupCheck::Failed(group) => failed.push((task_idx, group)),
                 GroupCheck::Solved(group) | GroupCheck::TooFewValid(group) => {
@@ -163,7 +201,7 @@ impl Stage<'_, '_> {
                 }
             }
         }
-        self.report.groups.all_failed = failed.len() as u64;
+        self.report.groups.all_failed += failed.len() as u64;
         (settled, failed)
     }
 
@@ -204,7 +242,7 @@ impl Stage<'_, '_> {
         let plans: Vec<GroupPlan> = failed.iter().map(plan).collect();
         let groups = self.run(&plans)?;
         for group in &groups {
-            self.report.count_rescue(group);
+            self.report.count_rescue(group, |id| id);
         }
         Ok(plans.iter().map(|p| p.task_idx).zip(groups).collect())
     }
@@ -232,7 +270,8 @@ impl Stage<'_, '_> {
             routes.into_iter().map(|r| (r.context, r.plan)).unzip();
         let groups = self.run(&plans)?;
         for (context, group) in contexts.iter().zip(&groups) {
-            self.report.count_rescue(group);
+            self.report
+                .count_rescue(group, |id| self.router.sibling_of(id));
             self.router.observe(context, group)?;
         }
         Ok(plans.iter().map(|p| p.task_idx).zip(groups).collect())
@@ -261,8 +300,9 @@ impl Stage<'_, '_> {
     /// The rows of every group, with their advantages.
     fn advantages(&mut self, groups: &[UpdateGroup]) -> Vec<GroupRows> {
         let config = self.router.config;
-        let rows: Vec<GroupRows> = groups.iter().map(|g| group_rows(g, config)).collect();
-        for group in &rows {
+        let mut rows: Vec<GroupRows> = groups.iter().map(|g| group_rows(g, config)).collect();
+        for group in &mut rows {
+            group.leave_out_longer_than(self.learner.max_context());
             self.report.zero_spread.add(group.signal);
             self.report.n_unprojectable += group.n_unprojectable as u64;
             self.report.n_missing += group.n_missing as u64;
@@ -287,7 +327,6 @@ impl Stage<'_, '_> {
         Ok(StepReport {
             step: self.runtime.step,
             policy_version,
-            n_tasks: self.tasks.len() as u64,
             decisions: self.router.decisions,
             update,
             ..self.report

@@ -194,6 +194,62 @@ fn g21_tasks_that_always_fail_end_after_one_rescue() {
 }
 
 #[test]
+fn g21_resampling_ends_when_rounds_or_tasks_run_out() {
+    for (rounds, n_tasks) in [(2, 6), (9, 10)] {
+        let mut world = World::new(always_failing(), 10);
+        world.config.tasks_per_step = 2;
+        world.config.resample_rounds = rounds;
+        let (report, _) = world.step().unwrap();
+        assert_eq!((report.n_tasks, report.update), (n_tasks, None));
+        assert_eq!(report.groups.all_failed, n_tasks);
+        assert_eq!(report.resampled, n_tasks / 2 - 1);
+        assert!(report.warnings(2)[0].starts_with("dynamic sampling ended with 0 of 2"));
+    }
+}
+
+#[test]
+fn resampling_stops_at_enough_groups_that_teach() {
+    let mut world = World::new(hinted(""), 10);
+    world.config.tasks_per_step = 2;
+    world.config.resample_rounds = 4;
+    let (report, seen) = world.mode(RescueMode::Off).step().unwrap();
+    let silent = report.zero_spread.all_failed + report.zero_spread.all_solved;
+    assert!(
+        report.n_tasks - silent >= 2 && report.n_tasks < 10,
+        "{report:?}"
+    );
+    assert_eq!(seen.len() as u64, 4 * report.n_tasks);
+    assert!(report.update.is_some() && report.warnings(2).is_empty());
+}
+
+#[test]
+fn dropped_words_make_every_second_attempt_and_are_no_evidence() {
+    let mut world = World::new(always_failing(), 1);
+    world.pool = pool(&["good words that help here", "other hints for some tasks"]);
+    world.selector = FakeSelector::of(&world.pool);
+    world.config.context = Context::SiblingDropout;
+    let (report, seen) = world.step().unwrap();
+    let rescue = &seen[4..];
+    let is_whole = |t: &Trajectory| world.pool.get(&t.harness_id).is_some();
+    let whole: Vec<bool> = rescue.iter().map(is_whole).collect();
+    assert_eq!(whole, [true, false, true, false]);
+    let told: Vec<u32> = world.selector.evidence.iter().map(|e| e.attempts).collect();
+    assert_eq!(told, [1, 1]);
+    let tallies: Vec<_> = report
+        .harnesses
+        .values()
+        .map(|t| (t.chosen, t.attempts))
+        .collect();
+    assert_eq!(tallies, [(1, 2), (1, 2)]);
+    assert!(
+        report
+            .harnesses
+            .keys()
+            .all(|id| world.pool.get(id).is_some())
+    );
+}
+
+#[test]
 fn f1_three_faults_and_a_failure_are_no_rescue() {
     let mut world = World::new(always_failing(), 1);
     let envs = ToyMaker::faulty(3, EnvError::Infra("gone".into()));
