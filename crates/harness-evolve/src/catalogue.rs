@@ -85,9 +85,12 @@ impl CatalogueProposer {
 
     /// Relevance of every entry to a brief, in the order of the catalogue: the rarity of each shared word,
     /// words of the label counted thrice, divided by the square root of the entry's number of words; and a
-    /// bonus if the entry acts at the direction's moment.
+    /// bonus if the entry acts at the direction's moment. An undirected brief has neither label nor moment.
     pub fn relevance(&self, brief: &DirectionBrief<'_>) -> Vec<f64> {
-        let label: BTreeSet<String> = words(&brief.label.to_string()).collect();
+        let is_directed = !brief.label.is_undirected();
+        let label: BTreeSet<String> = words(&brief.label.to_string())
+            .filter(|_| is_directed)
+            .collect();
         let seen: BTreeSet<String> = brief
             .packets
             .iter()
@@ -103,7 +106,7 @@ impl CatalogueProposer {
         };
         let score = |(entry, words): (&CatalogueEntry, &BTreeSet<String>)| {
             let shared: f64 = words.iter().map(|w| weight(w) * self.rarity[w]).sum();
-            let bonus = if acts_at(entry, brief.moment) {
+            let bonus = if is_directed && acts_at(entry, brief.moment) {
                 MOMENT_BONUS
             } else {
                 0.0

@@ -81,6 +81,8 @@ pub enum Rejection {
         /// The part, for instance `limits`.
         part: String,
     },
+    /// A text is blank, or stops within a code fence or a thought: what a cut reply leaves (bug report E1).
+    CutText,
     /// A text contains a protected phrase.
     ProtectedPhrase {
         /// The phrase.
@@ -117,6 +119,7 @@ impl Rejection {
             Self::Empty => "empty",
             Self::RejectedBefore => "rejected_before",
             Self::ProtectedPart { .. } => "protected_part",
+            Self::CutText => "cut_text",
             Self::ProtectedPhrase { .. } => "protected_phrase",
             Self::Leak(_) => "leak",
             Self::OverBudget { .. } => "over_budget",
@@ -242,8 +245,13 @@ impl<'a> Checker<'a> {
                 part: "limits".into(),
             });
         }
+        // A rewrite may put nothing in place of what it finds.
+        let may_be_blank = edit_text::is_rewrite(edit);
         for text in edit_text::spoken(edit) {
             let text = text.to_lowercase();
+            if is_cut(&text) && !(may_be_blank && text.is_empty()) {
+                return Err(Rejection::CutText);
+            }
             let mut phrases = self.config.protected.iter();
             if let Some(phrase) = phrases.find(|p| text.contains(&p.to_lowercase())) {
                 return Err(Rejection::ProtectedPhrase {
@@ -253,6 +261,15 @@ impl<'a> Checker<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a lower-case text is blank, or opens a code fence or a thought that it does not close.
+fn is_cut(text: &str) -> bool {
+    let is_open = |start: &str, end: &str| text.matches(start).count() > text.matches(end).count();
+    text.trim().is_empty()
+        || text.matches("```").count() % 2 == 1
+        || is_open("<think>", "</think>")
+        || is_open("<thinking>", "</thinking>")
 }
 
 fn over_budget(what: &str, got: usize, max: usize) -> Result<(), Rejection> {

@@ -70,6 +70,10 @@ pub struct EvolveConfig {
     pub regression_tasks: usize,
     /// Whether a sibling with more regressions than a base retry is refused. Default false.
     pub seesaw_gate: bool,
+    /// Ablation: all failures make *one* group, without labels, with the search and confirmation budget
+    /// that the directed run would have; how it is matched is told at
+    /// [`UndirectedBudget`](crate::report::UndirectedBudget). Default false.
+    pub undirected: bool,
     /// What makes a proposal unfit.
     pub check: CheckConfig,
 }
@@ -99,6 +103,7 @@ impl Default for EvolveConfig {
             require_union_gain: true,
             regression_tasks: 12,
             seesaw_gate: false,
+            undirected: false,
             check: CheckConfig::default(),
         }
     }
@@ -200,6 +205,26 @@ mod tests {
         config.validate().unwrap();
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<EvolveConfig>(&json).unwrap(), config);
+    }
+
+    #[test]
+    fn e9_misspelt_keys_are_errors_at_every_depth() {
+        let refuses = |json: &str, key: &str| {
+            let error = serde_json::from_str::<EvolveConfig>(json).unwrap_err();
+            assert!(error.to_string().contains(key), "{error}");
+        };
+        refuses(r#"{"ronds": 3}"#, "ronds");
+        refuses(r#"{"undirectd": true}"#, "undirectd");
+        refuses(r#"{"check": {"max_text_char": 3}}"#, "max_text_char");
+        refuses(r#"{"packet": {"max_step": 3}}"#, "max_step");
+        let got: EvolveConfig = serde_json::from_str(r#"{"rounds": 3}"#).unwrap();
+        assert_eq!(
+            got,
+            EvolveConfig {
+                rounds: 3,
+                ..EvolveConfig::default()
+            }
+        );
     }
 
     #[track_caller]

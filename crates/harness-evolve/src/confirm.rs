@@ -34,16 +34,36 @@ pub struct Measured {
     pub effect: f64,
     /// Exact one-sided p-value; 1 without tasks.
     pub p_value: f64,
-    /// Share of tasks that the base's first attempts left unsolved and the sibling solved at least once.
+    /// What the sibling's attempts add to the base's coverage: the share of *all* `n_tasks` tasks that no
+    /// first base attempt solved and that at least one attempt under the sibling did; in \[0, 1\]. Its
+    /// tasks are those that [`harness_pool::coverage::union_coverage`] counts as solved for this one harness;
+    /// that function divides by the tasks that the base had failed in all first attempts, this one by all
+    /// tasks, so it is the difference of two coverages: of first attempts with the sibling, and without.
+    /// Other siblings of the pool play no part.
     pub union_gain: f64,
-    /// Share of tasks that the base's first attempts left unsolved and a retry solved at least once: what
-    /// one more base re-run adds.
+    /// The same for the fresh base retries in the sibling's place, at as many attempts: what one more base
+    /// re-run adds; in \[0, 1\].
     pub retry_gain: f64,
-    /// Share of tasks that the sibling alone solved: neither first attempts nor retries did.
+    /// Share of all tasks that the sibling alone solved: neither first attempts nor retries did;
+    /// in \[0, 1\].
     pub unique_gain: f64,
 }
 
 impl Measured {
+    /// Share of the attempts under the sibling that solved their task; none without attempts.
+    pub fn sibling_rate(&self) -> Option<f64> {
+        self.rate(self.sibling_solved)
+    }
+
+    /// Share of the fresh base retries that solved their task; none without attempts.
+    pub fn retry_rate(&self) -> Option<f64> {
+        self.rate(self.retry_solved)
+    }
+
+    fn rate(&self, solved: u32) -> Option<f64> {
+        (self.n_attempts > 0).then(|| f64::from(solved) / f64::from(self.n_attempts))
+    }
+
     /// Whether the sibling adds more to the base's coverage than a re-run of the base does. Both are counted
     /// on the same tasks, from the same number of fresh attempts, over the same first attempts; equal gains
     /// do not pass.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::EvolveConfig;
 use crate::label::Label;
 use crate::packet::FailurePacket;
+use crate::report::UndirectedBudget;
 
 /// A failed attempt with its label. The task's id is for grouping; a proposer sees the packet alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +121,59 @@ pub fn find_directions(
     });
     let listed = listed.collect();
     (directions, listed)
+}
+
+/// Makes one group of all failures, with the budget that `directed` would have; none without directions.
+///
+/// Its tasks are drawn at random: without labels no task belongs to the group more than another. See
+/// [`UndirectedBudget`] for the sizes.
+pub(crate) fn undirected(
+    search: &[Failure],
+    confirm: &[Failure],
+    directed: &[RepairDirection],
+    config: &EvolveConfig,
+    seed: Seed,
+) -> Option<(RepairDirection, UndirectedBudget)> {
+    let n_directions = directed.len();
+    if n_directions == 0 {
+        return None;
+    }
+    let n_each = config.rounds as usize * config.candidates_per_round;
+    let n_candidates = n_each * n_directions;
+    let n_search: usize = directed.iter().map(|d| d.search_tasks.len()).sum();
+    let n_confirm: usize = directed.iter().map(|d| d.confirm_tasks.len()).sum();
+    let label = Label::undirected();
+    let draw = |failures: &[Failure], n: usize, what: &str| {
+        let counts: Counts = failures.iter().map(|f| (&f.task, 1)).collect();
+        pick(&counts, n, seed.derive(what, &[]))
+    };
+    let search_size = nearest(n_search * (1 + n_each), 1 + n_candidates);
+    let confirm_size = nearest(n_confirm, n_directions);
+    let direction = RepairDirection {
+        moment: label.moment(),
+        label,
+        search_tasks: draw(search, search_size, "pick-search"),
+        confirm_tasks: draw(confirm, confirm_size, "pick-confirm"),
+        n_failures: search.len(),
+    };
+    let reruns = |n_tasks: usize, n_harnesses: usize, attempts: u32| {
+        (n_tasks * n_harnesses) as u64 * u64::from(attempts)
+    };
+    let (a, both_arms) = (config.search_attempts, 2 * config.confirm_attempts);
+    let budget = UndirectedBudget {
+        n_directions,
+        n_candidates,
+        directed_search: reruns(n_search, 1 + n_each, a),
+        search: reruns(direction.search_tasks.len(), 1 + n_candidates, a),
+        directed_confirm: reruns(n_confirm, 1, both_arms),
+        confirm: reruns(direction.confirm_tasks.len(), n_directions, both_arms),
+    };
+    Some((direction, budget))
+}
+
+/// `a / b`, rounded to the nearest whole number, halves up.
+const fn nearest(a: usize, b: usize) -> usize {
+    (2 * a + b) / (2 * b)
 }
 
 fn group<'a>(
@@ -267,6 +321,36 @@ mod tests {
         let confirm = failures("d", 2, "x");
         let (directions, _) = find_directions(&search, &confirm, &config(1), Seed::new(1));
         assert_eq!(directions[0].search_tasks[0].as_str(), "a8");
+    }
+
+    #[test]
+    fn undirected_slices_have_the_budget_of_the_directed() {
+        let many = |prefix| {
+            [
+                failures(prefix, 40, "x"),
+                failures(&format!("{prefix}{prefix}"), 9, "y"),
+            ]
+            .concat()
+        };
+        let (search, confirm) = (many("a"), many("b"));
+        let config = EvolveConfig {
+            max_confirm_tasks: 20,
+            ..config(1)
+        };
+        let (directions, _) = find_directions(&search, &confirm, &config, Seed::new(1));
+        let (one, budget) =
+            undirected(&search, &confirm, &directions, &config, Seed::new(1)).unwrap();
+        assert_eq!((budget.n_directions, budget.n_candidates), (2, 24));
+        assert_eq!(
+            (one.search_tasks.len(), one.confirm_tasks.len()),
+            (4, 15),
+            "8 x 13 / 25 and (20 + 9) / 2"
+        );
+        let (a, n) = (u64::from(config.search_attempts), 24);
+        assert!(budget.search.abs_diff(budget.directed_search) <= a * (1 + n) / 2);
+        let most = u64::from(config.confirm_attempts) * 2;
+        assert!(budget.confirm.abs_diff(budget.directed_confirm) <= most);
+        assert!(undirected(&search, &confirm, &[], &config, Seed::new(1)).is_none());
     }
 
     #[test]

@@ -11,6 +11,16 @@ pub(crate) fn spoken(edit: &HarnessEdit) -> Vec<&str> {
     }
 }
 
+/// Whether an edit puts another text in place of a part of the action.
+pub(crate) fn is_rewrite(edit: &HarnessEdit) -> bool {
+    match edit {
+        HarnessEdit::AddRule(rule) | HarnessEdit::ReplaceRule(rule) => {
+            matches!(rule.effect, Effect::Rewrite { .. })
+        }
+        _ => false,
+    }
+}
+
 /// Every text of an edit, those of conditions and the rule's name among them.
 pub(crate) fn all(edit: &HarnessEdit) -> Vec<&str> {
     let mut texts = spoken(edit);

@@ -6,8 +6,9 @@ use harness_pool::{AcceptanceEvidence, PoolBuilder, Sibling, SiblingPool};
 use crate::check::{Checker, content_key};
 use crate::config::EvolveConfig;
 use crate::confirm::{Measured, measure, pair};
-use crate::direction::{RepairDirection, find_directions};
+use crate::direction::{RepairDirection, find_directions, undirected};
 use crate::error::EvolveError;
+use crate::label::UNDIRECTED;
 use crate::leak::LeakIndex;
 use crate::observed::{Observed, Slice, check_slices, observe};
 use crate::proposal::Proposer;
@@ -52,6 +53,9 @@ pub struct Evolution {
 ///
 /// If two directions find the same content, the larger one keeps it and the other confirms its next best.
 ///
+/// With [`EvolveConfig::undirected`] all failures are one group, which has the budget of all directions
+/// together: see [`UndirectedBudget`](crate::report::UndirectedBudget).
+///
 /// # Errors
 /// [`EvolveError`]: the configuration or the slices are unusable, the machinery or the proposer broke, or a
 /// trajectory does not prove that it ran what was asked (bug report E7). A failed candidate is no error.
@@ -76,7 +80,7 @@ pub fn evolve(
     let mut finalists = Vec::new();
     for (index, direction) in directions.iter().enumerate() {
         let candidates = run.search(index, direction, proposer)?;
-        finalists.extend(run.choose(index, candidates, &finalists));
+        run.choose(index, candidates, &mut finalists);
     }
     run.report.rollouts.search = run.runner.take_count();
     let measured = run.confirm(&directions, &finalists)?;
@@ -84,11 +88,31 @@ pub fn evolve(
     run.freeze(&directions, admitted)
 }
 
-/// The best candidate of a direction.
+/// A candidate that is confirmed: the best of its direction, or one of the best of an undirected run.
 struct Finalist {
     direction: usize,
+    /// Its rank among the finalists of its direction, from 0.
+    rank: usize,
     key: HarnessId,
     candidate: Candidate,
+}
+
+impl Finalist {
+    /// A name for purposes: `d2`, and `d0-1` for the second of a direction.
+    fn name(&self) -> String {
+        match self.rank {
+            0 => format!("d{}", self.direction),
+            rank => format!("d{}-{rank}", self.direction),
+        }
+    }
+
+    /// What its confirmation's seed is derived with.
+    fn seed_key(&self) -> Vec<u64> {
+        match self.rank {
+            0 => vec![self.direction as u64],
+            rank => vec![self.direction as u64, rank as u64],
+        }
+    }
 }
 
 struct Run<'a> {
@@ -141,8 +165,21 @@ impl<'a> Run<'a> {
         let (search, confirm) = (&self.search.failures, &self.confirm.failures);
         let (directions, groups) = find_directions(search, confirm, self.config, self.seed);
         self.report.groups = groups;
+        let directions = if self.config.undirected {
+            let one = undirected(search, confirm, &directions, self.config, self.seed);
+            let (one, budget) = one.unzip();
+            self.report.undirected = budget;
+            one.into_iter().collect()
+        } else {
+            directions
+        };
         self.report.directions.clone_from(&directions);
         directions
+    }
+
+    /// How many directions' budget each direction has.
+    fn breadth(&self) -> usize {
+        self.report.undirected.map_or(1, |b| b.n_directions)
     }
 
     fn search(
@@ -159,6 +196,7 @@ impl<'a> Run<'a> {
             tasks: self.search.pick(&direction.search_tasks),
             packets: self.search.packets(direction, self.config),
             config: self.config,
+            breadth: self.breadth(),
             seed,
         };
         let search = Search {
@@ -171,23 +209,32 @@ impl<'a> Run<'a> {
         search.run()
     }
 
-    /// The best candidate that beats the base and that no earlier direction has chosen.
+    /// Adds the best candidate that beats the base and that no earlier direction has chosen; in an
+    /// undirected run, as many of the best as there would be directions.
     fn choose(
         &mut self,
         direction: usize,
         candidates: Vec<Candidate>,
-        earlier: &[Finalist],
-    ) -> Option<Finalist> {
-        let better = candidates.into_iter().filter(|c| c.score.value > 0.0);
-        let mut keyed = better.map(|c| (content_key(&c.harness), c));
-        let (key, candidate) = keyed.find(|(key, _)| earlier.iter().all(|f| f.key != *key))?;
-        let score = candidate.score;
-        self.report.candidates[candidate.record].verdict = Verdict::Finalist(score);
-        Some(Finalist {
-            direction,
-            key,
-            candidate,
-        })
+        finalists: &mut Vec<Finalist>,
+    ) {
+        let mut rank = 0;
+        for candidate in candidates.into_iter().filter(|c| c.score.value > 0.0) {
+            let key = content_key(&candidate.harness);
+            if rank == self.breadth() {
+                break;
+            }
+            if finalists.iter().all(|f| f.key != key) {
+                let verdict = Verdict::Finalist(candidate.score);
+                self.report.candidates[candidate.record].verdict = verdict;
+                finalists.push(Finalist {
+                    direction,
+                    rank,
+                    key,
+                    candidate,
+                });
+                rank += 1;
+            }
+        }
     }
 
     /// Runs both arms of every confirmation, with seeds of their own.
@@ -200,9 +247,9 @@ impl<'a> Run<'a> {
         for finalist in finalists {
             let index = finalist.direction;
             let tasks = self.confirm.pick(&directions[index].confirm_tasks);
-            let seed = self.seed.derive("confirm", &[index as u64]);
+            let seed = self.seed.derive("confirm", &finalist.seed_key());
             let mut arm = |harness: &HarnessSpec, name: &str| {
-                let purpose = format!("d{index}/confirm/{name}");
+                let purpose = format!("{}/confirm/{name}", finalist.name());
                 let seed = seed.derive(name, &[]);
                 let attempts = self.config.confirm_attempts;
                 self.runner.run(harness, &tasks, attempts, seed, &purpose)
@@ -282,10 +329,7 @@ impl<'a> Run<'a> {
             let failed = got.values().map(Tally::of).filter(|t| t.valid > t.solved);
             Ok::<u32, EvolveError>(failed.count() as u32)
         };
-        let sibling = n_failed(
-            &finalist.candidate.harness,
-            &format!("d{}", finalist.direction),
-        )?;
+        let sibling = n_failed(&finalist.candidate.harness, &finalist.name())?;
         let retry = match *retry {
             Some(n) => n,
             None => *retry.insert(n_failed(&self.base, "base")?),
@@ -307,12 +351,13 @@ impl<'a> Run<'a> {
         let mut builder = PoolBuilder::new(self.base, policy_hash, manifest_hash);
         for (finalist, record) in admitted {
             let label = &directions[finalist.direction].label;
+            let kind = if label.is_undirected() {
+                UNDIRECTED
+            } else {
+                label.behaviour.as_str()
+            };
             builder.add(Sibling {
-                name: format!(
-                    "{}-{}",
-                    label.behaviour.as_str(),
-                    &record.harness.as_str()[..8]
-                ),
+                name: format!("{kind}-{}", &record.harness.as_str()[..8]),
                 harness: finalist.candidate.harness.clone(),
                 direction: label.to_string(),
                 lineage: finalist.candidate.lineage.clone(),

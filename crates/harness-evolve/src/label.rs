@@ -16,6 +16,9 @@ pub const NO_ERROR: &str = "no_error";
 /// The mechanism of a coarse label, which joins labels that differ in mechanism only.
 pub const MIXED: &str = "mixed";
 
+/// What an undirected run calls its one group.
+pub const UNDIRECTED: &str = "undirected";
+
 /// How a failed attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +30,8 @@ pub enum TerminalCause {
     WrongEnd,
     /// The turn limit ended it.
     TurnLimit,
+    /// In any way: the one group of an undirected run.
+    Any,
 }
 
 /// What the agent did that a repair could change.
@@ -46,6 +51,8 @@ pub enum Behaviour {
     StoppedEarly,
     /// None of these.
     Other,
+    /// Anything: the one group of an undirected run.
+    Any,
 }
 
 /// The label of a failure.
@@ -64,8 +71,11 @@ pub struct Label {
 }
 
 impl fmt::Display for Label {
-    /// For instance `wrong_end/list_cut/no_error`.
+    /// For instance `wrong_end/list_cut/no_error`; [`UNDIRECTED`] for the group of all failures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_undirected() {
+            return f.write_str(UNDIRECTED);
+        }
         let (terminal, behaviour) = (self.terminal.as_str(), self.behaviour.as_str());
         write!(f, "{terminal}/{behaviour}/{}", self.mechanism)
     }
@@ -78,6 +88,7 @@ impl TerminalCause {
             Self::GaveUp => "gave_up",
             Self::WrongEnd => "wrong_end",
             Self::TurnLimit => "turn_limit",
+            Self::Any => "any",
         }
     }
 }
@@ -92,6 +103,7 @@ impl Behaviour {
             Self::ListCut => "list_cut",
             Self::StoppedEarly => "stopped_early",
             Self::Other => "other",
+            Self::Any => "any",
         }
     }
 }
@@ -128,6 +140,26 @@ impl Label {
         }
     }
 
+    /// What stands in place of a label where all failures are one group and nothing is told of them.
+    pub fn undirected() -> Self {
+        Self {
+            terminal: TerminalCause::Any,
+            behaviour: Behaviour::Any,
+            mechanism: MIXED.to_owned(),
+        }
+    }
+
+    /// Whether this is [`Label::undirected`], which tells nothing.
+    pub fn is_undirected(&self) -> bool {
+        self.terminal == TerminalCause::Any && self.behaviour == Behaviour::Any
+    }
+
+    /// Whether a failure with the label `of` belongs to the group of this one: equal, equal but for a
+    /// mechanism that is [`MIXED`] here, or anything if this is undirected.
+    pub fn holds(&self, of: &Self) -> bool {
+        self.is_undirected() || self == of || *self == of.coarse()
+    }
+
     /// The label without its mechanism.
     #[must_use]
     pub fn coarse(&self) -> Self {
@@ -138,9 +170,11 @@ impl Label {
     }
 
     /// The moment at which a repair would bite: before the action that spoils the attempt, after the
-    /// observation that is not heeded, before the turns that run out, else at the start.
+    /// observation that is not heeded, before the turns that run out, else at the start. Without a label
+    /// it is the start, and says nothing.
     pub fn moment(&self) -> Moment {
         match (self.behaviour, self.terminal) {
+            (Behaviour::Any, _) => Moment::OnStart,
             (Behaviour::ErrorNotHandled | Behaviour::ListCut, _) => Moment::AfterStep,
             (Behaviour::Other, TerminalCause::TurnLimit) => Moment::BeforeTurn,
             (Behaviour::Other, TerminalCause::WrongEnd) => Moment::OnStart,
@@ -218,6 +252,18 @@ mod tests {
             ..base()
         };
         check(&limit, "turn_limit/other/no_error", Moment::BeforeTurn);
+    }
+
+    #[test]
+    fn the_undirected_label_tells_nothing_and_holds_all() {
+        let (all, some) = (
+            Label::undirected(),
+            Label::of(&base(), &EvolveConfig::default()),
+        );
+        assert_eq!(all.to_string(), "undirected");
+        assert!(all.is_undirected() && !some.is_undirected());
+        assert!(all.holds(&some) && some.coarse().holds(&some) && some.holds(&some));
+        assert!(!some.holds(&all) && !some.holds(&some.coarse()));
     }
 
     #[test]

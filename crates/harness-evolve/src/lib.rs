@@ -7,7 +7,7 @@
 //! - [`check`], [`leak`]: what is refused before a rerun is spent on it;
 //! - [`rerun`]: the one door through which harnesses are run;
 //! - [`confirm`], [`stats`]: the one test of a direction's best candidate;
-//! - [`evolve()`], [`report`]: the whole, and what it tells.
+//! - [`evolve()`], [`report`], [`tree`]: the whole, and what it tells.
 //!
 //! *Invariant:* a proposer never sees the confirmation slice, and its claims accept nothing.
 //! *Invariant:* nothing here reads a task's family.
@@ -35,6 +35,7 @@ pub mod rerun;
 mod search;
 pub mod stats;
 mod text;
+pub mod tree;
 
 pub use catalogue::{CatalogueEntry, CatalogueError, CatalogueProposer};
 pub use check::{CheckConfig, Checker, Rejection, content_key};
@@ -47,5 +48,6 @@ pub use leak::{Leak, LeakIndex};
 pub use observed::Slice;
 pub use packet::{FailurePacket, PacketBounds, Signals};
 pub use proposal::{DirectionBrief, Proposal, ProposeError, Proposer};
-pub use report::EvolutionReport;
+pub use report::{EvolutionReport, UndirectedBudget};
 pub use rerun::{Rerun, RerunError, Tally};
+pub use tree::{Fate, TreeNode};

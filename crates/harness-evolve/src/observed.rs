@@ -130,8 +130,7 @@ impl Observed {
         direction: &RepairDirection,
         config: &EvolveConfig,
     ) -> Vec<FailurePacket> {
-        let belongs =
-            |f: &&Failure| f.label == direction.label || f.label.coarse() == direction.label;
+        let belongs = |f: &&Failure| direction.label.holds(&f.label);
         let of_task = |task: &TaskId| -> Vec<&FailurePacket> {
             let failures = self.failures.iter().filter(|f| f.task == *task);
             failures.filter(belongs).map(|f| &f.packet).collect()

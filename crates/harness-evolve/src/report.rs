@@ -17,15 +17,20 @@ pub struct EvolutionReport {
     pub format_version: u32,
     /// The base harness.
     pub base: HarnessId,
-    /// Every group of equal labels, largest first, kept or not.
+    /// Set in an undirected run alone, and says what it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undirected: Option<UndirectedBudget>,
+    /// Every group of equal labels, largest first, kept or not. In an undirected run they only set the
+    /// budget, and `is_direction` says what a directed run would have kept.
     pub groups: Vec<LabelGroup>,
-    /// The directions; others refer to them by index.
+    /// The directions; others refer to them by index. An undirected run has one, which holds all failures.
     pub directions: Vec<RepairDirection>,
     /// Every candidate and every refused proposal; `parent` and `harness` make a tree.
     pub candidates: Vec<CandidateRecord>,
     /// Replies of the proposer that could not be used.
     pub unusable: Vec<UnusableReply>,
-    /// One confirmation for each direction whose best candidate beat the base while searching.
+    /// One confirmation for each direction whose best candidate beat the base while searching; in an
+    /// undirected run for each of the best candidates.
     pub confirmations: Vec<ConfirmationRecord>,
     /// Rollouts spent.
     pub rollouts: RolloutsSpent,
@@ -36,6 +41,7 @@ impl EvolutionReport {
         Self {
             format_version: REPORT_FORMAT_VERSION,
             base,
+            undirected: None,
             groups: Vec::new(),
             directions: Vec::new(),
             candidates: Vec::new(),
@@ -44,6 +50,39 @@ impl EvolutionReport {
             rollouts: RolloutsSpent::default(),
         }
     }
+}
+
+/// What an undirected run was given: the budget of the directed run on the same failures.
+///
+/// With D the directions that the directed run would have had, R rounds, C candidates of a round, a search
+/// attempts and A confirmation attempts a task:
+/// - R C D candidates, of which the best D distinct ones that beat the base are confirmed, Holm over them;
+///   in later rounds the D best candidates so far are edited on, as the best of each direction would be;
+/// - one search slice, drawn at random from *all* failed tasks, so large that its reruns (R C D candidates
+///   and one base reference) take as many rollouts as those of D directions (each with its own reference);
+/// - one confirmation slice, drawn alike, of the mean size of those of the D directions.
+///
+/// So the planned rollouts differ by at most half a task's worth: a (1 + R C D) / 2 while searching, A D
+/// while confirming; by more only if there are fewer failed tasks than a slice should have. Both plans are upper
+/// bounds: a proposer that runs dry, or no candidate above the base, leaves some of it unspent.
+///
+/// # Source
+/// Ours: the abstract of arXiv 2611.04277 does not describe the ablation. Rejected: one slice of all failed
+/// tasks, which would spend several times the rollouts; D random groups, which are directions again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndirectedBudget {
+    /// Directions that the directed run would have had (D).
+    pub n_directions: usize,
+    /// Most candidates (R C D).
+    pub n_candidates: usize,
+    /// Rollouts that the directed run's search would take.
+    pub directed_search: u64,
+    /// Rollouts that this run's search may take.
+    pub search: u64,
+    /// Rollouts that the directed run's confirmations would take, both arms.
+    pub directed_confirm: u64,
+    /// Rollouts that this run's confirmations may take, both arms.
+    pub confirm: u64,
 }
 
 /// One proposal and what became of it.

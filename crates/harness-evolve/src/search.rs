@@ -35,6 +35,8 @@ pub(crate) struct SearchInput<'a> {
     pub(crate) tasks: Vec<Arc<Task>>,
     pub(crate) packets: Vec<FailurePacket>,
     pub(crate) config: &'a EvolveConfig,
+    /// How many directions' candidates and parents it may have: 1 but in an undirected run.
+    pub(crate) breadth: usize,
     pub(crate) seed: Seed,
 }
 
@@ -77,32 +79,63 @@ impl Search<'_, '_> {
                     .derive("propose", &[u64::from(round), i as u64]);
                 self.fill(round, &parent, n, &reference, &mut found, seed)?;
             }
+            if self.input.breadth > 1 {
+                self.fill_up(round, &reference, &mut found)?;
+            }
         }
         rank(&mut found.candidates);
         Ok(found.candidates)
     }
 
     /// Which parents are edited in a round, and how many candidates each has: the base alone at first, and
-    /// as long as nothing beats it.
+    /// as long as nothing beats it. An undirected search edits as many of the best as there would be
+    /// directions.
     fn plan(&self, round: u32, candidates: &[Candidate]) -> Vec<(Parent, usize)> {
-        let n = self.input.config.candidates_per_round;
+        let per_direction = self.input.config.candidates_per_round;
+        let n = per_direction * self.input.breadth;
+        let n_stacked = (self.input.config.stack_share * per_direction as f64).ceil() as usize;
         let base = Parent {
             harness: self.input.base.clone(),
             lineage: Vec::new(),
         };
         let mut ranked = candidates.to_vec();
         rank(&mut ranked);
-        match ranked.into_iter().next() {
-            Some(best) if round > 0 && best.score.value > 0.0 => {
-                let n_stacked = (self.input.config.stack_share * n as f64).ceil() as usize;
-                let best = Parent {
-                    harness: best.harness,
-                    lineage: best.lineage,
-                };
-                vec![(best, n_stacked), (base, n - n_stacked)]
-            }
-            _ => vec![(base, n)],
+        let better = ranked
+            .into_iter()
+            .filter(|best| round > 0 && best.score.value > 0.0);
+        let best = better.take(self.input.breadth).map(|best| {
+            let parent = Parent {
+                harness: best.harness,
+                lineage: best.lineage,
+            };
+            (parent, n_stacked)
+        });
+        let mut plan: Vec<(Parent, usize)> = best.collect();
+        let n_base = n - n_stacked * plan.len();
+        plan.push((base, n_base));
+        plan
+    }
+
+    /// Offers the places that are open after a round to the base and the best in even shares, so that a
+    /// small catalogue, which one direction uses up sooner than many, costs an undirected search nothing.
+    fn fill_up(
+        &mut self,
+        round: u32,
+        reference: &Tallies,
+        found: &mut Found,
+    ) -> Result<(), EvolveError> {
+        let n_round = self.input.config.candidates_per_round * self.input.breadth;
+        let end = n_round * (round as usize + 1);
+        let plan = self.plan(round, &found.candidates);
+        let n_parents = plan.len();
+        for (i, (parent, _)) in plan.into_iter().rev().enumerate() {
+            let left = end.saturating_sub(found.candidates.len());
+            let key = [u64::from(round), i as u64];
+            let seed = self.input.seed.derive("fill-up", &key);
+            let share = left.div_ceil(n_parents - i);
+            self.fill(round, &parent, share, reference, found, seed)?;
         }
+        Ok(())
     }
 
     fn fill(

@@ -78,6 +78,39 @@ fn e3_leaks_are_refused_wherever_they_stand() {
 }
 
 #[test]
+fn e1_what_a_cut_reply_leaves_is_refused() {
+    let config = CheckConfig::default();
+    check(&config, vec![say("a", " \n")], "cut_text");
+    check(
+        &config,
+        vec![say("a", "write it as\n```python\nprint(")],
+        "cut_text",
+    );
+    check(
+        &config,
+        vec![say("a", "<think>the agent fails since")],
+        "cut_text",
+    );
+    check(
+        &config,
+        vec![HarnessEdit::AddNote("<Thinking> I".into())],
+        "cut_text",
+    );
+    check(
+        &config,
+        vec![say("a", "write it as\n```python\nprint(1)\n```")],
+        "ok",
+    );
+    let mut drops = rule("a", "");
+    drops.moment = harness_core::Moment::BeforeAction;
+    drops.effect = Effect::Rewrite {
+        find: "x".into(),
+        replace: String::new(),
+    };
+    check(&config, vec![HarnessEdit::AddRule(drops)], "ok");
+}
+
+#[test]
 fn protected_parts_stay() {
     let mut config = CheckConfig {
         protected: vec!["complete_task".into()],
