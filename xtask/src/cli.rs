@@ -76,6 +76,9 @@ struct ReproduceArgs {
     /// [default: runs/<env>-<stamp>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Leave test unread: everything is measured on dev, as when settings are chosen
+    #[arg(long)]
+    dev_only: bool,
     /// Make every stage anew: neither read nor write target/harness-s-cache
     #[arg(long)]
     no_cache: bool,
@@ -112,6 +115,9 @@ pub struct Plan {
     pub cache: Cache,
     /// Policy and pool from elsewhere, read and checked.
     pub inputs: train::Inputs,
+    /// Whether the command line changed a setting, a policy or a pool, other than seeds, arms, threads and
+    /// folders.
+    pub is_custom: bool,
 }
 
 /// Reads the command line, does what it asks for, and tells errors: exit code 2 for wrong usage, else 1.
@@ -157,6 +163,7 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         run_dir,
         cache,
         inputs,
+        is_custom: args.is_custom(),
     })?;
     say::out(format_args!(
         "report: {}",
@@ -194,6 +201,10 @@ fn check_tidy() -> anyhow::Result<ExitCode> {
 }
 
 impl ReproduceArgs {
+    fn is_custom(&self) -> bool {
+        !self.set.is_empty() || self.policy.is_some() || self.pool.is_some()
+    }
+
     /// The settings: those of the scale, then `--set`, then the other options.
     fn config(&self) -> anyhow::Result<Config> {
         check_environment(&self.env)?;
@@ -201,12 +212,16 @@ impl ReproduceArgs {
         let mut config = Config::builtin(&self.env, scale)?.with_overrides(&self.set)?;
         if let Some(n) = self.seeds {
             config.run.seeds = (1..=n).collect();
+            config.study.n_seeds = config.study.n_seeds.min(n as usize);
         }
+        config.run.dev_only |= self.dev_only;
         if let Some(arms) = &self.arms {
             config.run.arms = arms
                 .iter()
                 .map(|arm| arm.trim().parse())
                 .collect::<Result<Vec<Arm>, _>>()?;
+            let is_listed = |arm: &Arm| config.run.arms.contains(arm);
+            config.study.ablations.retain(|arm| !is_listed(arm));
         }
         if let Some(device) = &self.device {
             config.device = Device::parse(device)?;

@@ -104,6 +104,10 @@ pub struct Config {
     pub grpo: GrpoConfig,
     /// How siblings are chosen.
     pub router: RouterConfig,
+    /// What is measured besides the headline.
+    pub measure: MeasureConfig,
+    /// What is run besides the arms.
+    pub study: StudyConfig,
 }
 
 /// What is run and measured.
@@ -118,6 +122,10 @@ pub struct RunConfig {
     pub arms: Vec<Arm>,
     /// Seed of tasks and worlds; the same for every arm and training seed.
     pub task_seed: u64,
+    /// Seed of the test tasks and their worlds: its own, so that test can be renewed and nothing else.
+    pub test_seed: u64,
+    /// Whether test is left unread: what settings are chosen with.
+    pub dev_only: bool,
     /// Tasks of the train split in each family; training walks through shuffles of them.
     pub n_train_per_family: usize,
     /// Attempts of every so many steps are kept in `trajectories/`; 1 keeps all.
@@ -234,6 +242,11 @@ pub struct GrpoConfig {
     pub tasks_per_step: usize,
     /// Siblings that share the rescue of a failed group.
     pub k: usize,
+    /// Chance of each word of a sibling's texts to be dropped, in every second rescue attempt of arm
+    /// `sibling_dropout` (ours).
+    pub word_dropout: f64,
+    /// Further rounds of tasks that arm `resampling` may draw in a step.
+    pub resample_rounds: u32,
     /// Least share of a group's attempts that must be valid for it to count as failed, in (0, 1].
     pub min_valid: f64,
     /// The ratio is clipped to `[1 - clip_low, 1 + clip_high]`.
@@ -268,6 +281,57 @@ pub struct RouterConfig {
     pub anchor_attempts: u32,
     /// Policy updates after which a piece of evidence is worth half.
     pub half_life: f64,
+}
+
+/// What is measured besides the headline. None of it is charged to an arm's budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureConfig {
+    /// Whether siblings are measured at all: heat maps, nonstationarity, Rank-1, complementarity, locality.
+    pub siblings: bool,
+    /// Attempts at each dev task under each harness at start, middle and end, in each of two repeats.
+    pub moment_attempts: u32,
+    /// Attempts of each harness at each test task that the initial policy fails under the base.
+    pub rescue_attempts: u32,
+}
+
+/// What is run besides the arms: each with the first few of the seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyConfig {
+    /// Variants of the method, each with one thing changed.
+    pub ablations: Vec<Arm>,
+    /// Runs in which rescue must gain nothing.
+    pub controls: Vec<Control>,
+    /// Chances of the base (`warm_start.eps`) besides the main one, each with a warm start and a pool of its
+    /// own.
+    pub sweep_eps: Vec<f64>,
+    /// How many of the seeds these use.
+    pub n_seeds: usize,
+}
+
+/// A run in which rescue must gain nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    /// Siblings that never do anything: must equal `policy_only_matched`.
+    Identity,
+    /// Siblings that the policy obeys and that repair nothing: must not beat `policy_only_matched`.
+    Distractors,
+    /// A warm start whose base already does what siblings would say: `harness_s` must not beat
+    /// `policy_only_matched`.
+    Obedient,
+}
+
+impl Control {
+    /// The name used in files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Distractors => "distractors",
+            Self::Obedient => "obedient",
+        }
+    }
 }
 
 impl Config {
@@ -311,6 +375,23 @@ impl Config {
         let mut essence = self.clone();
         essence.threads = 0;
         essence.run.max_in_flight = 1;
+        essence
+    }
+
+    /// The settings that one arm with one seed depends on, beside the hashes of warm start and pool: those of
+    /// other arms, seeds and studies are left out.
+    #[must_use]
+    pub fn arm_essence(&self) -> Self {
+        let mut essence = self.essence();
+        essence.scale = Scale::Default;
+        essence.run.arms.clear();
+        essence.run.seeds.clear();
+        essence.run.warm_start_seeds.clear();
+        essence.run.bootstrap_resamples = 1;
+        essence.study.ablations.clear();
+        essence.study.controls.clear();
+        essence.study.sweep_eps.clear();
+        essence.study.n_seeds = 0;
         essence
     }
 

@@ -5,6 +5,7 @@
 //! seeds and scenarios (both are drawn anew, independently), since cells that share a seed share its luck.
 
 mod bootstrap;
+mod rank;
 mod t;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use harness_core::Seed;
 use serde::{Deserialize, Serialize};
 
 pub use bootstrap::interval;
+pub use rank::rank_correlation;
 pub use t::t_interval;
 
 /// A mean with a 95 % interval.

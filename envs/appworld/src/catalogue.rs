@@ -77,6 +77,16 @@ pub fn catalogue() -> Vec<CatalogueEdit> {
     entries
 }
 
+/// One start rule of each topic that repairs nothing: what a negative control makes its siblings of. The
+/// policy obeys them, and no task asks for what they want.
+pub fn distractors() -> Vec<CatalogueEdit> {
+    let of = |topic: &Topic| {
+        let text = topic.held_out_wordings().into_iter().next()?;
+        Some(entry(topic.name(), start_rule(*topic, &text), &text))
+    };
+    Topic::DISTRACTORS.iter().filter_map(of).collect()
+}
+
 /// `n` texts spread evenly over a list.
 fn spread(texts: &[String], n: usize) -> Vec<String> {
     let n = n.min(texts.len());

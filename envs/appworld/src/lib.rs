@@ -6,6 +6,7 @@
 //! - [`expert`]: scripted agents, among them one that solves every task;
 //! - [`base_harness`](mod@base_harness), [`catalogue`](mod@catalogue): where a policy starts, and edits that may help it;
 //! - [`demos`], [`grammar`]: demonstrations of a scripted, imperfect agent, and how its rules are worded;
+//! - [`behaviours`]: what an attempt shows of a skill, whatever came of it;
 //! - [`server`]: what the real server's answers mean;
 //! - [`world_hash`]: the identity of what agents can read.
 //!
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod base_harness;
+pub mod behaviours;
 pub mod catalogue;
 mod demo_agent;
 pub mod demos;
@@ -30,7 +32,8 @@ mod tests;
 mod world;
 
 pub use base_harness::base_harness;
-pub use catalogue::{CatalogueEdit, catalogue};
+pub use behaviours::{BEHAVIOURS, Behaviour};
+pub use catalogue::{CatalogueEdit, catalogue, distractors};
 pub use env::{AppWorldEnv, AppWorldMaker, WorldLimits};
 pub use expert::expert_actions;
 pub use hash::world_hash;

@@ -17,6 +17,7 @@ impl Config {
         self.check_evolution(&mut problems);
         self.check_grpo(&mut problems);
         self.check_router(&mut problems);
+        self.check_study(&mut problems);
         problems.into_result()
     }
 
@@ -137,6 +138,57 @@ impl Config {
         problems.positive("router.anchor_attempts", u64::from(router.anchor_attempts));
         problems.positive_real("router.half_life", router.half_life);
     }
+}
+
+impl Config {
+    fn check_study(&self, problems: &mut Problems) {
+        let (measure, study) = (&self.measure, &self.study);
+        let moment = u64::from(measure.moment_attempts);
+        problems.positive("measure.moment_attempts", moment);
+        if measure.rescue_attempts < 2 {
+            let got = measure.rescue_attempts;
+            problems.add("measure.rescue_attempts", "at least 2", got);
+        }
+        problems.share("grpo.word_dropout", self.grpo.word_dropout);
+        for eps in &study.sweep_eps {
+            problems.share("study.sweep_eps", *eps);
+        }
+        let is_study = !(study.ablations.is_empty()
+            && study.controls.is_empty()
+            && study.sweep_eps.is_empty());
+        if is_study && !(1..=self.run.seeds.len()).contains(&study.n_seeds) {
+            let range = "1 to the number of run.seeds";
+            problems.add("study.n_seeds", range, study.n_seeds);
+        }
+        for (name, n, n_distinct) in [
+            (
+                "ablations",
+                study.ablations.len(),
+                n_distinct(&study.ablations),
+            ),
+            (
+                "controls",
+                study.controls.len(),
+                n_distinct(&study.controls),
+            ),
+        ] {
+            if n != n_distinct {
+                let field = format!("study.{name}");
+                problems.add(&field, "a list of distinct values", format!("{n} values"));
+            }
+        }
+        if let Some(arm) = study.ablations.iter().find(|a| self.run.arms.contains(a)) {
+            let text = "arms that are not in run.arms";
+            problems.add("study.ablations", text, arm);
+        }
+    }
+}
+
+fn n_distinct<T: Ord>(values: &[T]) -> usize {
+    values
+        .iter()
+        .collect::<std::collections::BTreeSet<_>>()
+        .len()
 }
 
 /// What is out of range so far.

@@ -1,19 +1,17 @@
 //! Attempts that are only counted.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use env_appworld::AppWorldMaker;
-use harness_core::{
-    GroupId, HarnessSpec, Job, Outcome, Policy, RolloutId, RolloutRole, Seed, Split, run_jobs,
-};
+use env_appworld::BEHAVIOURS;
+use harness_core::{HarnessSpec, Outcome, RolloutRole, Seed, Split, Trajectory};
 use rescue_grpo::NanoLearner;
-use rescue_grpo::learner::Learner as _;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Shared;
+use super::families;
+use super::jobs::Attempts;
 use super::warm_start::tasks;
-use super::{exec_options, families};
+use crate::config::RunConfig;
 use crate::stats::EvalRow;
 
 /// What is to be attempted.
@@ -27,6 +25,30 @@ pub(super) struct Plan {
     pub(super) attempts: u32,
     /// Whether tokens are drawn greedily.
     pub(super) is_greedy: bool,
+    /// Number of the repeat: attempts of another repeat have other seeds.
+    pub(super) repeat: u64,
+}
+
+impl Plan {
+    /// Sampled attempts at the dev tasks.
+    pub(super) fn dev(run: &RunConfig, attempts: u32) -> Self {
+        Self {
+            split: Split::Dev,
+            n_per_family: run.n_dev_per_family,
+            attempts,
+            is_greedy: false,
+            repeat: 0,
+        }
+    }
+
+    /// Sampled attempts at the test tasks.
+    pub(super) fn test(run: &RunConfig, attempts: u32) -> Self {
+        Self {
+            split: Split::Test,
+            n_per_family: run.n_test_per_family,
+            ..Self::dev(run, attempts)
+        }
+    }
 }
 
 /// One counted attempt.
@@ -46,6 +68,8 @@ pub(super) struct Attempt {
     pub(super) is_greedy: bool,
     /// Turns taken.
     pub(super) turns: usize,
+    /// Those of [`BEHAVIOURS`] that it showed.
+    pub(super) behaviours: Vec<String>,
 }
 
 /// Counted attempts.
@@ -61,11 +85,11 @@ impl Evaluation {
         share(self.rows.iter().filter(|r| !r.is_greedy))
     }
 
-    /// The same by family.
-    pub(super) fn per_family(&self) -> BTreeMap<String, f64> {
+    /// Solved and valid sampled attempts by family.
+    pub(super) fn counts(&self) -> BTreeMap<String, [u64; 2]> {
         let of = |family: &'static str| {
             let rows = self.rows.iter();
-            share(rows.filter(move |r| !r.is_greedy && r.family == family))
+            count(rows.filter(move |r| !r.is_greedy && r.family == family))
         };
         families().map(|f| (f.to_owned(), of(f))).collect()
     }
@@ -80,28 +104,71 @@ impl Evaluation {
             scenario: r.scenario.clone(),
             family: r.family.clone(),
             attempt: r.number,
-            solved: r.outcome.is_valid().then_some(r.outcome == Outcome::Solved),
+            solved: r.solved(),
             greedy: r.is_greedy,
         };
         self.rows.iter().map(row).collect()
     }
 }
 
-/// Share of valid attempts that solved their task; 0 without any.
-fn share<'a>(rows: impl Iterator<Item = &'a Attempt>) -> f64 {
-    let (mut solved, mut valid) = (0_usize, 0_usize);
-    for row in rows.filter(|r| r.outcome.is_valid()) {
-        valid += 1;
-        solved += usize::from(row.outcome == Outcome::Solved);
-    }
-    if valid == 0 {
-        0.0
-    } else {
-        solved as f64 / valid as f64
+impl Attempt {
+    /// Whether it solved its task; `None` if it says nothing.
+    pub(super) fn solved(&self) -> Option<bool> {
+        self.outcome
+            .is_valid()
+            .then_some(self.outcome == Outcome::Solved)
     }
 }
 
-/// Attempts every task of the plan under a harness.
+/// Solved and valid attempts.
+pub(super) fn count<'a>(rows: impl IntoIterator<Item = &'a Attempt>) -> [u64; 2] {
+    let solved = rows.into_iter().filter_map(Attempt::solved);
+    solved.fold([0, 0], |[n, all], solved| [n + u64::from(solved), all + 1])
+}
+
+/// Share of valid attempts that solved their task; 0 without any.
+fn share<'a>(rows: impl IntoIterator<Item = &'a Attempt>) -> f64 {
+    let [solved, valid] = count(rows);
+    solved as f64 / valid.max(1) as f64
+}
+
+/// The seed from which the tasks of a split are drawn: test has its own.
+fn task_seed(run: &RunConfig, split: Split) -> Seed {
+    Seed::new(match split {
+        Split::Test => run.test_seed,
+        _ => run.task_seed,
+    })
+}
+
+/// Attempts every task of the plan under a harness; whole trajectories.
+///
+/// # Errors
+/// If an id cannot be formed.
+pub(super) fn attempts(
+    shared: Shared<'_>,
+    learner: &NanoLearner,
+    harness: &HarnessSpec,
+    plan: Plan,
+) -> anyhow::Result<Vec<Trajectory>> {
+    let root = task_seed(&shared.config.run, plan.split);
+    let seed = root.derive("evaluate", &[plan.split as u64]);
+    let attempts = Attempts {
+        config: shared.config,
+        warm: shared.warm,
+        learner,
+        role: RolloutRole::Eval,
+        prefix: "e",
+        seed: match plan.repeat {
+            0 => seed,
+            repeat => seed.derive("repeat", &[repeat]),
+        },
+        temperature: if plan.is_greedy { 0.0 } else { 1.0 },
+    };
+    let tasks = tasks(plan.split, plan.n_per_family, root);
+    attempts.run(harness, &tasks, plan.attempts)
+}
+
+/// The same, counted.
 ///
 /// # Errors
 /// If an id cannot be formed.
@@ -111,44 +178,20 @@ pub(super) fn evaluate(
     harness: &HarnessSpec,
     plan: Plan,
 ) -> anyhow::Result<Evaluation> {
-    let config = shared.config;
-    let tasks = tasks(
-        plan.split,
-        plan.n_per_family,
-        Seed::new(config.run.task_seed),
-    );
-    let harness = Arc::new(harness.clone());
-    let seed = Seed::new(config.run.task_seed).derive("evaluate", &[plan.split as u64]);
-    let mut jobs = Vec::with_capacity(tasks.len() * plan.attempts as usize);
-    for (i, task) in tasks.iter().enumerate() {
-        let group_id = GroupId::new(format!("e{i}"))?;
-        for attempt in 0..plan.attempts {
-            jobs.push(Job {
-                rollout_id: RolloutId::new(format!("e{i}-a{attempt}"))?,
-                group_id: group_id.clone(),
-                task: Arc::clone(task),
-                harness: Arc::clone(&harness),
-                attempt,
-                role: RolloutRole::Eval,
-                seed: seed.derive("attempt", &[i as u64, u64::from(attempt)]),
-            });
-        }
-    }
-    let mut options = exec_options(config, "evaluate")?;
-    options.temperature = if plan.is_greedy { 0.0 } else { 1.0 };
-    let policies: Vec<Box<dyn Policy>> = (0..config.n_threads())
-        .map(|_| learner.snapshot())
-        .collect();
-    let done = run_jobs(
-        policies,
-        shared.warm.codec.as_ref(),
-        &AppWorldMaker::default(),
-        jobs,
-        &options,
-    );
+    let done = attempts(shared, learner, harness, plan)?;
+    Ok(counted(shared, &done, plan))
+}
+
+/// What came of the plan's attempts.
+pub(super) fn counted(shared: Shared<'_>, done: &[Trajectory], plan: Plan) -> Evaluation {
+    let root = task_seed(&shared.config.run, plan.split);
+    let tasks = tasks(plan.split, plan.n_per_family, root);
     let n = plan.attempts as usize;
     let rows = done.iter().enumerate().map(|(i, t)| {
         let task = &tasks[i / n];
+        let shown = t
+            .flags()
+            .filter(|flag| BEHAVIOURS.iter().any(|b| b.flag == *flag));
         Attempt {
             task: task.id.to_string(),
             scenario: task.scenario.to_string(),
@@ -157,9 +200,10 @@ pub(super) fn evaluate(
             outcome: t.outcome,
             is_greedy: plan.is_greedy,
             turns: t.turns.len(),
+            behaviours: shown.map(str::to_owned).collect(),
         }
     });
-    Ok(Evaluation {
+    Evaluation {
         rows: rows.collect(),
-    })
+    }
 }

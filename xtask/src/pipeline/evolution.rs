@@ -1,28 +1,26 @@
 //! Directional harness evolution with the initial policy: from its failures to a frozen pool.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use env_appworld::{AppWorldMaker, base_harness, catalogue};
+use env_appworld::{base_harness, catalogue, distractors};
 use harness_core::{
-    GroupId, HarnessId, HarnessSpec, Job, Policy, RolloutId, RolloutRole, Seed, Split, Task,
-    Trajectory, run_jobs,
+    Condition, Effect, HarnessEdit, HarnessSpec, Moment, RolloutRole, Rule, Seed, Split, Task,
+    Trajectory,
 };
 use harness_evolve::{
     CatalogueEntry, CatalogueProposer, CheckConfig, EvolutionReport, EvolveConfig, EvolveInput,
     Rerun, RerunError, Slice,
 };
-use harness_pool::{PoolBuilder, SiblingPool};
+use harness_pool::{AcceptanceEvidence, PoolBuilder, Sibling, SiblingPool};
 use rescue_grpo::NanoLearner;
-use rescue_grpo::learner::Learner as _;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Shared;
-use super::evaluate::{Plan, evaluate};
+use super::chooser::file_text;
+use super::jobs::Attempts;
 use super::warm_start::{WarmStart, tasks};
-use super::{exec_options, file_text};
 use crate::config::Config;
 use crate::progress::Progress;
 
@@ -36,32 +34,17 @@ pub(super) struct Evolved {
     pub(super) pool_file: String,
     /// Everything that was tried; nothing for a pool from elsewhere.
     pub(super) report: Option<EvolutionReport>,
-    /// Share of dev attempts solved by the initial policy, by harness name (`base` first) and family.
-    pub(super) matrix: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-impl Evolved {
-    /// The sibling with the best mean over families with the initial policy.
-    pub(super) fn best_single(&self, pool: &SiblingPool) -> Vec<HarnessId> {
-        let mean = |name: &str| {
-            let rates = self.matrix.get(name);
-            rates.map_or(0.0, |rates| rates.values().sum::<f64>())
-        };
-        let best = pool
-            .siblings()
-            .iter()
-            .max_by(|a, b| mean(&a.name).total_cmp(&mean(&b.name)));
-        best.map(|sibling| sibling.harness.id())
-            .into_iter()
-            .collect()
-    }
-}
-
-/// Runs the evolution of a warm start.
+/// Runs the evolution of a warm start, along directions or (an ablation) without them.
 ///
 /// # Errors
 /// If reruns cannot be made or the configuration is refused.
-pub(super) fn evolve(config: &Config, warm: &WarmStart) -> anyhow::Result<Evolved> {
+pub(super) fn evolve(
+    config: &Config,
+    warm: &WarmStart,
+    undirected: bool,
+) -> anyhow::Result<Evolved> {
     let base = base_harness();
     let root = Seed::new(config.run.task_seed);
     let settings = &config.evolution;
@@ -95,26 +78,16 @@ pub(super) fn evolve(config: &Config, warm: &WarmStart) -> anyhow::Result<Evolve
     };
     let mut proposer = CatalogueProposer::new(entries(), EXPLORE)?;
     let seed = root.derive("evolution", &[]);
-    let made = harness_evolve::evolve(
-        input,
-        &mut proposer,
-        &mut rerun,
-        &evolve_config(config),
-        seed,
-    )
-    .context("evolving siblings")?;
-    let matrix = matrix(
-        Shared {
-            pool: &made.pool,
-            ..shared
-        },
-        &rerun.learner,
-    )?;
+    let settings = EvolveConfig {
+        undirected,
+        ..evolve_config(config)
+    };
+    let made = harness_evolve::evolve(input, &mut proposer, &mut rerun, &settings, seed)
+        .context("evolving siblings")?;
     progress.finish();
     Ok(Evolved {
         pool_file: file_text(|path| made.pool.save(path))?,
         report: Some(made.report),
-        matrix,
     })
 }
 
@@ -137,21 +110,69 @@ pub(super) fn read_pool(path: &Path) -> anyhow::Result<SiblingPool> {
 /// A pool from elsewhere in place of an evolved one.
 ///
 /// # Errors
-/// If attempts cannot be run.
-pub(super) fn given(
-    config: &Config,
-    warm: &WarmStart,
-    pool: &SiblingPool,
-) -> anyhow::Result<Evolved> {
+/// If its file cannot be written.
+pub(super) fn given(warm: &WarmStart, pool: &SiblingPool) -> anyhow::Result<Evolved> {
     if pool.policy_hash() != warm.checkpoint.content_hash() {
         crate::say::warn("the pool was evolved with another policy");
     }
-    let shared = Shared { config, warm, pool };
     Ok(Evolved {
         pool_file: file_text(|path| pool.save(path))?,
         report: None,
-        matrix: matrix(shared, &shared.learner()?)?,
     })
+}
+
+/// Siblings that never do anything, as many as a failed group is split over: the negative control in which
+/// rescue must equal more attempts under the base.
+///
+/// # Errors
+/// If the base is refused.
+pub(super) fn identity_pool(config: &Config, warm: &WarmStart) -> anyhow::Result<SiblingPool> {
+    let never = |i: usize| {
+        HarnessEdit::AddRule(Rule {
+            name: format!("never-{i}"),
+            moment: Moment::OnStart,
+            when: Condition::Not(Box::new(Condition::Always)),
+            effect: Effect::Say("unsaid".into()),
+            max_fires: 1,
+            count: Vec::new(),
+        })
+    };
+    let edits = (0..config.grpo.k).map(|i| (format!("identity-{i}"), vec![never(i)]));
+    pool_of(warm, edits)
+}
+
+/// Siblings that the policy obeys and that repair nothing.
+///
+/// # Errors
+/// If the base is refused.
+pub(super) fn distractor_pool(warm: &WarmStart) -> anyhow::Result<SiblingPool> {
+    let edits = distractors()
+        .into_iter()
+        .map(|entry| (entry.name, entry.edits));
+    pool_of(warm, edits)
+}
+
+/// A pool that no evolution accepted.
+fn pool_of(
+    warm: &WarmStart,
+    siblings: impl IntoIterator<Item = (String, Vec<HarnessEdit>)>,
+) -> anyhow::Result<SiblingPool> {
+    let base = base_harness();
+    let hash = warm.checkpoint.content_hash();
+    let mut builder = PoolBuilder::new(base.clone(), hash, "made by hand".into());
+    for (name, edits) in siblings {
+        let harness = edits
+            .iter()
+            .try_fold(base.clone(), |h, edit| h.apply(edit))?;
+        builder.add(Sibling {
+            name,
+            harness,
+            direction: "none".into(),
+            lineage: Vec::new(),
+            evidence: AcceptanceEvidence::default(),
+        })?;
+    }
+    Ok(builder.freeze())
 }
 
 fn entries() -> Vec<CatalogueEntry> {
@@ -185,31 +206,6 @@ fn evolve_config(config: &Config) -> EvolveConfig {
     }
 }
 
-/// Success of the initial policy by harness and family, on dev; it is shown and decides nothing but the
-/// ablation `single_best`.
-fn matrix(
-    shared: Shared<'_>,
-    learner: &NanoLearner,
-) -> anyhow::Result<BTreeMap<String, BTreeMap<String, f64>>> {
-    let plan = Plan {
-        split: Split::Dev,
-        n_per_family: shared.config.run.n_dev_per_family,
-        attempts: shared.config.run.dev_attempts,
-        is_greedy: false,
-    };
-    let siblings = shared.pool.siblings().iter();
-    let named = siblings.map(|s| (s.name.clone(), s.harness.clone()));
-    std::iter::once(("base".to_owned(), shared.pool.base().clone()))
-        .chain(named)
-        .map(|(name, harness)| {
-            Ok((
-                name,
-                evaluate(shared, learner, &harness, plan)?.per_family(),
-            ))
-        })
-        .collect()
-}
-
 /// Reruns with the initial policy.
 struct Reruns<'a> {
     shared: Shared<'a>,
@@ -226,34 +222,22 @@ impl Rerun for Reruns<'_> {
         seed: Seed,
         purpose: &str,
     ) -> Result<Vec<Trajectory>, RerunError> {
-        let broke = |source: Box<dyn std::error::Error + Send + Sync>| RerunError {
-            purpose: purpose.to_owned(),
-            source,
-        };
-        let harness = Arc::new(harness.clone());
-        let mut jobs = Vec::with_capacity(tasks.len() * attempts as usize);
-        for (i, task) in tasks.iter().enumerate() {
-            let group = format!("{purpose}-t{i}");
-            for attempt in 0..attempts {
-                let rollout = RolloutId::new(format!("{group}-a{attempt}"));
-                jobs.push(Job {
-                    rollout_id: rollout.map_err(|e| broke(e.into()))?,
-                    group_id: GroupId::new(&group).map_err(|e| broke(e.into()))?,
-                    task: Arc::clone(task),
-                    harness: Arc::clone(&harness),
-                    attempt,
-                    role: RolloutRole::Probe,
-                    seed: seed.derive("attempt", &[i as u64, u64::from(attempt)]),
-                });
-            }
-        }
         let config = self.shared.config;
-        let options = exec_options(config, "evolution").map_err(|e| broke(e.into()))?;
-        let policies: Vec<Box<dyn Policy>> = (0..config.n_threads())
-            .map(|_| self.learner.snapshot())
-            .collect();
-        let codec = self.shared.warm.codec.as_ref();
-        let done = run_jobs(policies, codec, &AppWorldMaker::default(), jobs, &options);
+        let attempting = Attempts {
+            config,
+            warm: self.shared.warm,
+            learner: &self.learner,
+            role: RolloutRole::Probe,
+            prefix: purpose,
+            seed,
+            temperature: config.grpo.temperature as f32,
+        };
+        let done = attempting
+            .run(harness, tasks, attempts)
+            .map_err(|source| RerunError {
+                purpose: purpose.to_owned(),
+                source: source.into(),
+            })?;
         self.progress.advance(done.len() as u64);
         Ok(done)
     }

@@ -89,6 +89,19 @@ pub(super) fn get(config: &Config, cache: &Cache, seed: u64) -> anyhow::Result<W
     Ok(made)
 }
 
+/// Whether the warm start of a seed is there and need not be made.
+///
+/// # Errors
+/// If the shipped one cannot be read.
+pub(super) fn is_there(config: &Config, cache: &Cache, seed: u64) -> anyhow::Result<bool> {
+    let wanted = Generator::new(config, seed);
+    let made_from: Option<Generator> =
+        serde_json::from_value(shipped()?.checkpoint.generator.clone()).ok();
+    let folder = cache.folder("warm-start", &(&wanted, world_hash()))?;
+    let is_kept = folder.is_some_and(|f| f.join(SHIPPED[0]).is_file());
+    Ok(made_from.as_ref() == Some(&wanted) || is_kept)
+}
+
 /// Reads the shipped warm start.
 ///
 /// # Errors
