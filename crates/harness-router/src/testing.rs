@@ -157,6 +157,7 @@ pub fn rows(harnesses: &[HarnessId]) -> impl Strategy<Value = Vec<EvidenceRow>> 
                     tokens: 1,
                     policy_version: PolicyVersion(version),
                     fired: false,
+                    flags: vec![],
                 }
             };
         cells.into_iter().enumerate().map(row).collect()
