@@ -1,4 +1,10 @@
 //! Which tasks a set of harnesses solves together, and what each is good for.
+//!
+//! Three numbers are about "the union"; they are not the same. [`Coverage`] counts tasks *ever* solved by any
+//! of several harnesses, so it grows with the number of attempts. [`Complementarity::gain`] is an expected
+//! share at equal numbers of attempts, against the best single sibling, and so fit for a report.
+//! `AcceptanceEvidence::union_gain` was measured when a sibling was accepted, against the base's own first
+//! attempts (see there).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +33,8 @@ impl Coverage {
     }
 }
 
-/// Tasks solved by at least one of the harnesses, among those that the base had failed in all attempts.
+/// Tasks solved by at least one attempt under one of the harnesses, among those that the base had failed in
+/// all attempts. Its denominator is the tasks with an attempt under *some* of the harnesses, not under each.
 ///
 /// Rows of routed rescues are left out, since they were not drawn on the same tasks for every harness.
 /// More attempts cover more: compare sets at equal `attempts` only. Rows are counted as given: take them
@@ -114,7 +121,8 @@ pub struct Complementarity {
     /// Expected share that as many fresh base retries cover; `None` if the base was not tried on every
     /// task.
     pub retry: Option<f64>,
-    /// `union - single`: how complementary the siblings are.
+    /// `union - single`, in `[-1, 1]`: how complementary the siblings are. Not the `union_gain` of a
+    /// sibling's acceptance.
     pub gain: f64,
     /// Whether `single` (and so `gain`) had too few attempts for an unbiased value.
     pub is_plug_in: bool,
