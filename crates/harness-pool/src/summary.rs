@@ -247,6 +247,9 @@ impl ProfileSummary {
     pub fn describe_rescue(&self) -> String {
         let mut text = self.rescue.describe();
         if self.routed.of > 0 {
+            if self.rescue.attempts == 0 {
+                text = "not probed".into();
+            }
             let _ = write!(text, ", chosen {} times before", self.routed.of);
             let _ = write!(text, " ({} solved)", self.routed.n);
         }
