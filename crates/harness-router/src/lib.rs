@@ -32,5 +32,5 @@ pub use llm::LlmVoter;
 pub use rank1::{Rank1, rank1};
 pub use reply::parse_reply;
 pub use router::Router;
-pub use simple::{FixedSelector, RandomSelector};
+pub use simple::{FixedSelector, OracleSelector, RandomSelector};
 pub use voter::{BetaByCluster, ErrorKindRate, Voter, embedded_voters};
