@@ -5,4 +5,5 @@ mod cases;
 mod compare;
 mod invariants;
 mod learning;
+mod reanchor;
 mod support;
