@@ -1,7 +1,7 @@
 //! The adaptive harness router: voters, rank aggregation, Top-k, Rank-1, re-anchoring.
 //!
 //! - [`ballot`], [`reply`]: what a voter says, and what makes it no ballot at all;
-//! - [`voter`], [`llm`]: the trait, two embedded voters that need no model, and one that asks a
+//! - [`voter`], [`nearest`], [`llm`]: the trait, three embedded voters that need no model, and one that asks a
 //!   model;
 //! - [`aggregate`]: from ballots to one ranking;
 //! - [`router`], [`config`]: the selector that a trainer calls;
@@ -19,6 +19,7 @@ pub mod aggregate;
 pub mod ballot;
 pub mod config;
 pub mod llm;
+pub mod nearest;
 pub mod rank1;
 pub mod reanchor;
 pub mod reply;
@@ -32,6 +33,7 @@ pub use aggregate::{Aggregation, Tally};
 pub use ballot::{Ballot, NoBallot};
 pub use config::{OnStale, RouterConfig};
 pub use llm::LlmVoter;
+pub use nearest::NearestFailures;
 pub use rank1::{Rank1, rank1};
 pub use reanchor::{AnchorChange, ReanchorReport, Unroutable, unroutable};
 pub use reply::parse_reply;

@@ -124,7 +124,10 @@ fn v7_silence_counts_against_the_quorum() {
         .filter(|b| b.is_stand_in)
         .map(|b| b.voter.as_str())
         .collect();
-    assert_eq!(stand_ins, ["beta_by_cluster", "error_kind_rate"]);
+    assert_eq!(
+        stand_ins,
+        ["beta_by_cluster", "error_kind_rate", "nearest_failures"]
+    );
     assert_eq!(
         decision.chosen,
         [pool.ids()[0].clone()],
@@ -313,7 +316,7 @@ fn v7_strangers_and_the_base_on_a_ballot_are_logged_and_not_counted() {
 #[test]
 fn v8_an_impossible_quorum_is_refused() {
     let pool = pool(2);
-    for quorum in [0, 3] {
+    for quorum in [0, 4] {
         let config = RouterConfig {
             quorum,
             ..RouterConfig::default()
