@@ -1,4 +1,10 @@
 //! Which tasks a set of harnesses solves together, and what each is good for.
+//!
+//! Three numbers are about "the union"; they are not the same. [`Coverage`] counts tasks *ever* solved by any
+//! of several harnesses, so it grows with the number of attempts. [`Complementarity::gain`] is an expected
+//! share at equal numbers of attempts, against the best single sibling, and so fit for a report.
+//! `AcceptanceEvidence::union_gain` was measured when a sibling was accepted, against the base's own first
+//! attempts (see there).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +33,8 @@ impl Coverage {
     }
 }
 
-/// Tasks solved by at least one of the harnesses, among those that the base had failed in all attempts.
+/// Tasks solved by at least one attempt under one of the harnesses, among those that the base had failed in
+/// all attempts. Its denominator is the tasks with an attempt under *some* of the harnesses, not under each.
 ///
 /// Rows of routed rescues are left out, since they were not drawn on the same tasks for every harness.
 /// More attempts cover more: compare sets at equal `attempts` only. Rows are counted as given: take them
@@ -114,10 +121,27 @@ pub struct Complementarity {
     /// Expected share that as many fresh base retries cover; `None` if the base was not tried on every
     /// task.
     pub retry: Option<f64>,
-    /// `union - single`: how complementary the siblings are.
+    /// `union - single`, in `[-1, 1]`: how complementary the siblings are. Not the `union_gain` of a
+    /// sibling's acceptance.
     pub gain: f64,
     /// Whether `single` (and so `gain`) had too few attempts for an unbiased value.
     pub is_plug_in: bool,
+    /// What these are means of, by task: what an interval is drawn from.
+    #[serde(default)]
+    pub per_task: BTreeMap<TaskId, TaskCoverage>,
+}
+
+/// Chances of one task to be solved at least once, each in `[0, 1]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TaskCoverage {
+    /// By one attempt under each sibling.
+    pub union: f64,
+    /// By as many attempts under the best single sibling.
+    pub single: f64,
+    /// By as many fresh base retries; `None` if the base was not tried on this task.
+    pub retry: Option<f64>,
+    /// By one fresh base retry.
+    pub retry_once: Option<f64>,
 }
 
 /// Compares a set of siblings with its best member and with the base.
@@ -155,28 +179,41 @@ pub fn complementarity<'a>(
             .then_with(|| a.cmp(b))
     })?;
     let n = siblings.len();
-    let union = over_tasks(&|task| {
+    let of_task = |task: &TaskId| {
         let miss = |sibling| Some(1.0 - attempts.rate(sibling, task, Half::Second)?);
         let misses: Option<Vec<f64>> = siblings.iter().map(miss).collect();
-        Some(1.0 - misses?.iter().product::<f64>())
-    })?;
-    let of_many = |harness, half| {
-        over_tasks(&|task| Some(covered_by(n, attempts.count(harness, task, half)?)))
+        let many = |harness, half, n| Some(covered_by(n, attempts.count(harness, task, half)?));
+        let coverage = TaskCoverage {
+            union: 1.0 - misses?.iter().product::<f64>(),
+            single: many(best_single, Half::Second, n)?,
+            retry: many(base, Half::Whole, n),
+            retry_once: many(base, Half::Whole, 1),
+        };
+        Some((task.clone(), coverage))
     };
+    let per_task: Option<BTreeMap<TaskId, TaskCoverage>> = tasks.iter().map(of_task).collect();
+    let per_task = per_task?;
+    let mean = |value: &dyn Fn(&TaskCoverage) -> Option<f64>| -> Option<f64> {
+        let values: Option<Vec<f64>> = per_task.values().map(value).collect();
+        Some(values?.iter().sum::<f64>() / per_task.len() as f64)
+    };
+    let (union, single) = (mean(&|c| Some(c.union))?, mean(&|c| Some(c.single))?);
+    let retry = mean(&|c| c.retry);
     let has_few = |task| {
         attempts
             .count(best_single, task, Half::Second)
             .is_some_and(|c| c.0 < n)
     };
-    let single = of_many(best_single, Half::Second)?;
+    let is_plug_in = tasks.iter().any(has_few);
     Some(Complementarity {
         tasks: tasks.len() as u64,
         best_single: best_single.clone(),
         union,
         single,
-        retry: of_many(base, Half::Whole),
-        is_plug_in: tasks.iter().any(has_few),
+        retry,
+        is_plug_in,
         gain: union - single,
+        per_task,
     })
 }
 

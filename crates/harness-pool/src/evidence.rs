@@ -37,8 +37,15 @@ pub struct EvidenceRow {
     pub tokens: u64,
     /// The version of the policy.
     pub policy_version: PolicyVersion,
-    /// Whether a rule of the overlay acted at least once in a turn; texts shown at the start are not counted.
+    /// Whether a rule of the overlay acted at least once in a turn. Texts shown at the start are not counted:
+    /// they are shown in every attempt, so they would make every row of such a sibling true and hide whether
+    /// its other rules act. What such a text changes is seen in `flags`.
     pub fired: bool,
+    /// Names of the environment's boolean facts that held after the last turn, ascending, each once: what
+    /// the attempt did, in the environment's own words ([`Trajectory::flags`]). Empty if the environment
+    /// publishes none, and in rows of profile files of format 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
 }
 
 impl EvidenceRow {
@@ -62,6 +69,7 @@ impl EvidenceRow {
             tokens: attempt.n_tokens() as u64,
             policy_version: attempt.policy_version,
             fired: attempt.turns.iter().any(|turn| !turn.fired.is_empty()),
+            flags: attempt.flags().map(str::to_owned).collect(),
         })
     }
 }

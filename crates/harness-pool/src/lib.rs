@@ -2,7 +2,8 @@
 //!
 //! - [`sibling`], [`pool`]: what a sibling is, and the pool that is frozen while a policy trains;
 //! - [`cluster`], [`digest`]: a task's failures as a router may see them, without its family;
-//! - [`evidence`], [`profile`], [`stats`], [`beta`]: rows of evidence, and what they say of each harness;
+//! - [`evidence`], [`profile`], [`stats`], [`summary`], [`beta`]: rows of evidence, and what they say of each
+//!   harness;
 //! - [`select`]: the trait [`SelectSiblings`] and what passes through it;
 //! - [`coverage`]: which tasks a set of harnesses solves together;
 //! - [`record`]: files that are whole or absent, versioned and hashed.
@@ -22,9 +23,12 @@ pub mod record;
 pub mod select;
 pub mod sibling;
 pub mod stats;
+pub mod summary;
 
 pub use cluster::{Cluster, ClusterError};
-pub use coverage::{Complementarity, Coverage, RateMatrix, complementarity, union_coverage};
+pub use coverage::{
+    Complementarity, Coverage, RateMatrix, TaskCoverage, complementarity, union_coverage,
+};
 pub use digest::Digest;
 pub use evidence::EvidenceRow;
 pub use pool::{PoolBuilder, PoolError, SiblingPool};
@@ -35,3 +39,4 @@ pub use select::{
 };
 pub use sibling::{AcceptanceEvidence, Sibling};
 pub use stats::{Given, Scope, Stats, Utility};
+pub use summary::{Adherence, AgainstBase, ProfileSummary, Rate, Share, Stamp};

@@ -13,8 +13,9 @@ use crate::evidence::EvidenceRow;
 use crate::record::{self, Format, RecordError};
 use crate::stats::{Cell, CellKey, Given, Scope, Stats, Utility};
 
-/// The newest format of a profile file that this code reads, and the one that it writes.
-pub const PROFILE_FORMAT_VERSION: u64 = 1;
+/// The newest format of a profile file that this code reads, and the one that it writes. Format 2 has
+/// [`EvidenceRow::flags`]; in files of format 1 no row has them.
+pub const PROFILE_FORMAT_VERSION: u64 = 2;
 /// Largest profile file that is read: 256 MiB.
 pub const MAX_PROFILE_BYTES: u64 = 256 << 20;
 
@@ -60,7 +61,7 @@ pub enum ProfileError {
 pub struct Examples {
     /// At most two tasks that the base failed and the sibling solved.
     pub rescued: Vec<TaskId>,
-    /// At most one task that the base solved and the sibling failed.
+    /// At most one task that the base had not failed throughout and the sibling failed.
     pub harmed: Vec<TaskId>,
 }
 
@@ -195,27 +196,14 @@ impl BehaviorProfile {
         Utility::between(&of(sibling), &of(base))
     }
 
-    /// Attempts of a harness that failed a task which the base had solved.
+    /// Probes of a harness that failed a task which the base had not failed throughout.
     pub fn regressions(&self, harness: &HarnessId) -> u64 {
         self.rows_of(harness).filter(|row| is_harm(row)).count() as u64
     }
 
     /// Tasks that show what a sibling does: the first by rollout id.
     pub fn examples(&self, harness: &HarnessId) -> Examples {
-        let mut examples = Examples::default();
-        for row in self.rows_of(harness) {
-            let (list, most) = if row.base_failed_all && row.solved {
-                (&mut examples.rescued, 2)
-            } else if is_harm(row) {
-                (&mut examples.harmed, 1)
-            } else {
-                continue;
-            };
-            if list.len() < most && !list.contains(&row.task) {
-                list.push(row.task.clone());
-            }
-        }
-        examples
+        Examples::of(self.rows_of(harness))
     }
 
     /// Writes the profile to a file, as a pool is.
@@ -272,6 +260,26 @@ impl BehaviorProfile {
     }
 }
 
-fn is_harm(row: &EvidenceRow) -> bool {
+impl Examples {
+    /// The first tasks of rows in the order of rollout ids.
+    pub(crate) fn of<'a>(rows: impl IntoIterator<Item = &'a EvidenceRow>) -> Self {
+        let mut examples = Self::default();
+        for row in rows {
+            let (list, most) = if row.base_failed_all && row.solved {
+                (&mut examples.rescued, 2)
+            } else if is_harm(row) {
+                (&mut examples.harmed, 1)
+            } else {
+                continue;
+            };
+            if list.len() < most && !list.contains(&row.task) {
+                list.push(row.task.clone());
+            }
+        }
+        examples
+    }
+}
+
+pub(crate) fn is_harm(row: &EvidenceRow) -> bool {
     !row.base_failed_all && !row.is_selected && !row.solved
 }

@@ -93,7 +93,9 @@ pub struct RescueEvidence {
 ///
 /// Obligatory: every call uses the same tasks and number of attempts; rows carry the harness that really
 /// ran, the current policy version, and `is_selected: false`; attempts that say nothing about the policy
-/// give no row.
+/// give no row. Rows of the base with `base_failed_all` are *fresh retries*, made after the attempts by which
+/// the failure was found: were it found by those very attempts, all of them would be unsolved by
+/// construction, and every sibling would look better than the base.
 pub trait Probe {
     /// Attempts under one sibling, or under the base for `None`.
     ///
@@ -158,6 +160,19 @@ pub enum SelectError {
     /// Re-anchoring gave no row at all, so nothing is known of the current policy.
     #[error("re-anchoring gave no evidence: no probe returned a row")]
     EmptyProbe,
+    /// The profile is too old for the policy that runs, and the selector is set to refuse (bug report V9).
+    #[error(
+        "the behaviour profile is stale: anchored at v{}, due again by v{}, now v{}",
+        anchored_at.0, due.0, now.0
+    )]
+    StaleProfile {
+        /// The version of the policy at the last re-anchoring.
+        anchored_at: PolicyVersion,
+        /// The last version at which the profile is not stale.
+        due: PolicyVersion,
+        /// The version that runs.
+        now: PolicyVersion,
+    },
     /// The selector's configuration cannot be.
     #[error("the selector's configuration is not valid: {0}")]
     Config(String),

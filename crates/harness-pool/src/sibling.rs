@@ -38,9 +38,12 @@ pub struct AcceptanceEvidence {
     pub p_value: f64,
     /// The Holm level that it passed, in `[0, 1]`.
     pub threshold: f64,
-    /// Share of tasks, in `[-1, 1]`, that the sibling adds to what the pool so far covers.
+    /// Share of the slice's tasks, in `[-1, 1]`, that the sibling adds to what was covered before: solved at
+    /// least once by the sibling, and not at all by what it was compared with. What that was is the maker's
+    /// to say; `harness-evolve` counts the base's first attempts, not the siblings already in the pool.
     pub union_gain: f64,
-    /// Share of tasks, in `[-1, 1]`, that one more base re-run would have added.
+    /// Share of the same tasks, in `[-1, 1]`, that as many fresh base retries add over the same attempts. A
+    /// sibling adds something only if `union_gain` is larger.
     pub retry_gain: f64,
     /// Base-solved tasks that the sibling failed; `None` if it was not measured, which is not zero.
     pub regressions: Option<u32>,

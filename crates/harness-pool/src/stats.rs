@@ -1,6 +1,7 @@
 //! What rows of evidence say together: counts, a discounted rate with its interval, and a sibling's utility.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use harness_core::PolicyVersion;
 use serde::{Deserialize, Serialize};
@@ -120,6 +121,17 @@ impl Utility {
             high: mean + half,
             sibling_attempts: sibling.attempts,
             base_attempts: base.attempts,
+        }
+    }
+}
+
+impl fmt::Display for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Cluster(cluster) => write!(f, "cluster {cluster}"),
+            Self::Verb(verb) => write!(f, "verb {verb}"),
+            Self::ErrorKind(kind) => write!(f, "error kind {kind}"),
         }
     }
 }

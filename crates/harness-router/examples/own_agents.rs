@@ -80,6 +80,7 @@ fn run_agent(context: &RouteContext, sibling: &Sibling) -> Result<Vec<EvidenceRo
             tokens: 800,
             policy_version: context.policy_version,
             fired: true,
+            flags: vec![],
         })
     };
     (0..4).map(row).collect()

@@ -25,7 +25,7 @@ pub enum NoBallot {
     /// A name is not on the ballot; there are no write-ins.
     #[error("not a sibling of the pool: {0:?}")]
     Unknown(String),
-    /// A name fits several siblings if case is ignored, and none exactly.
+    /// A name fits several siblings: exactly, or none exactly and several if case is ignored.
     #[error("the name fits more than one sibling: {0:?}")]
     Ambiguous(String),
     /// A sibling is ranked twice.

@@ -5,6 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregate::Aggregation;
 
+/// What happens to a decision by a stale profile (bug report V9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnStale {
+    /// It is made, and carries a note.
+    #[default]
+    Warn,
+    /// It is refused with [`SelectError::StaleProfile`], before any voter is asked.
+    Refuse,
+}
+
 /// The router's settings. All defaults are ours: the abstract of arXiv 2611.04277 gives none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -20,9 +31,11 @@ pub struct RouterConfig {
     /// Whether a sibling stands behind all others in clusters where re-anchoring found it worse than fresh
     /// base retries. Default true.
     pub demote_unroutable: bool,
-    /// Policy updates after the last re-anchoring from which decisions carry a note that the profile is
-    /// stale; `None` never says so. Default 40, two re-anchorings missed.
+    /// Policy updates after the last re-anchoring beyond which the profile is stale; `None` is never.
+    /// Default 40, two re-anchorings missed.
     pub stale_after: Option<u64>,
+    /// What happens to a decision by a stale profile. Default: a note.
+    pub on_stale: OnStale,
     /// How evidence is weighed.
     pub profile: ProfileConfig,
 }
@@ -35,6 +48,7 @@ impl Default for RouterConfig {
             aggregation: Aggregation::Borda,
             demote_unroutable: true,
             stale_after: Some(40),
+            on_stale: OnStale::Warn,
             profile: ProfileConfig::default(),
         }
     }
@@ -44,7 +58,8 @@ impl RouterConfig {
     /// Checks the settings against the number of voters.
     ///
     /// # Errors
-    /// [`SelectError::Config`] if the quorum can never or always be reached, or epsilon is no chance.
+    /// [`SelectError::Config`] if the quorum can never or always be reached, epsilon is no chance, or stale
+    /// profiles are refused though none is ever stale.
     pub fn validate(&self, n_voters: usize) -> Result<(), SelectError> {
         if !(1..=n_voters).contains(&self.quorum) {
             return Err(SelectError::Config(format!(
@@ -57,6 +72,11 @@ impl RouterConfig {
                 "epsilon must be 0 to 1, got: {}",
                 self.epsilon
             )));
+        }
+        if self.on_stale == OnStale::Refuse && self.stale_after.is_none() {
+            return Err(SelectError::Config(
+                "stale profiles are to be refused, but `stale_after` is not set".into(),
+            ));
         }
         Ok(())
     }

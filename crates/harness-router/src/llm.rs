@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness_core::{ChatModel, ChatRequest, Deadline, HarnessId, Message, Role};
-use harness_pool::{BehaviorProfile, Given, RouteContext, Scope, SiblingPool, Stats};
+use harness_pool::{BehaviorProfile, RouteContext, Scope, SiblingPool};
 
 use crate::ballot::{Ballot, NoBallot};
 use crate::reply::parse_reply;
@@ -19,11 +19,12 @@ const SYSTEM: &str = "You choose harnesses for an agent that failed a task. You 
 
 /// Ranks by the reply of a chat model at temperature 0.
 ///
-/// The prompt's prose is made of the profile's numbers. Each voter of several should get another `rotation`,
+/// The prompt's prose is made of the profile's numbers ([`harness_pool::ProfileSummary::describe`]). Each voter of several should get another `rotation`,
 /// so that no sibling is always shown first.
 pub struct LlmVoter {
     name: String,
     model: Arc<dyn ChatModel>,
+    base: HarnessId,
     /// Id, name and direction of each sibling, rotated.
     siblings: Vec<(HarnessId, String, String)>,
     timeout: Duration,
@@ -48,6 +49,7 @@ impl LlmVoter {
         Self {
             name: name.into(),
             model,
+            base: pool.base_id().clone(),
             siblings,
             timeout,
             max_tokens: 1024,
@@ -73,8 +75,9 @@ impl LlmVoter {
         text.push_str("Harnesses:\n");
         let cluster = context.cluster();
         for (id, name, direction) in &self.siblings {
-            let of = |scope| numbers(&profile.stats(id, scope, Given::BaseFailedAll));
-            let (here, all) = (of(Scope::Cluster(&cluster)), of(Scope::All));
+            let of = |scope| profile.summary(id, &self.base, scope);
+            let here = of(Scope::Cluster(&cluster)).describe_rescue();
+            let all = of(Scope::All).describe();
             let _ = writeln!(
                 text,
                 "- {name} (repairs: {direction}): on such failures {here}; on all failures {all}"
@@ -82,15 +85,6 @@ impl LlmVoter {
         }
         text
     }
-}
-
-fn numbers(stats: &Stats) -> String {
-    if stats.attempts == 0 {
-        return "not tried".into();
-    }
-    let (low, high) = stats.interval95();
-    let (solved, attempts) = (stats.successes, stats.attempts);
-    format!("{solved} of {attempts} solved (95 %: {low:.2} to {high:.2})")
 }
 
 impl Voter for LlmVoter {

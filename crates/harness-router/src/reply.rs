@@ -94,8 +94,12 @@ fn text_of(name: &Value) -> Result<&str, NoBallot> {
 fn find<S: AsRef<str>>(name: &str, siblings: &[(HarnessId, S)]) -> Result<HarnessId, NoBallot> {
     let name = name.trim();
     let exact = |(id, own): &&(HarnessId, S)| own.as_ref() == name || id.as_str() == name;
-    if let Some((id, _)) = siblings.iter().find(exact) {
-        return Ok(id.clone());
+    let mut exactly = siblings.iter().filter(exact);
+    match (exactly.next(), exactly.next()) {
+        (Some((id, _)), None) => return Ok(id.clone()),
+        // One sibling may bear another's id as its name.
+        (Some(_), Some(_)) => return Err(NoBallot::Ambiguous(head(name))),
+        (None, _) => {}
     }
     let folded = name.to_lowercase();
     let mut close = siblings.iter().filter(|(id, own)| {

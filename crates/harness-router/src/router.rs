@@ -10,8 +10,9 @@ use harness_pool::{
 
 use crate::aggregate::Tally;
 use crate::ballot::{Ballot, NoBallot};
-use crate::config::RouterConfig;
+use crate::config::{OnStale, RouterConfig};
 use crate::rank1::{Rank1, rank1};
+use crate::reanchor::{AnchorChange, ReanchorReport, unroutable_of};
 use crate::voter::{Voter, embedded_voters, rescue_mean};
 
 /// Selects siblings by the votes of several voters over behaviour profiles.
@@ -31,6 +32,7 @@ pub struct Router {
     config: RouterConfig,
     profile: BehaviorProfile,
     anchored_at: PolicyVersion,
+    last_reanchor: Option<ReanchorReport>,
 }
 
 /// One candidate with all that its place depends on.
@@ -78,6 +80,7 @@ impl Router {
             config,
             profile: BehaviorProfile::from_rows([], PolicyVersion(0), config.profile)?,
             anchored_at: PolicyVersion(0),
+            last_reanchor: None,
         })
     }
 
@@ -92,6 +95,7 @@ impl Router {
         }
         self.anchored_at = profile.policy_version();
         self.profile = profile;
+        self.last_reanchor = None;
         Ok(self)
     }
 
@@ -111,6 +115,30 @@ impl Router {
     /// The version of the policy at the last re-anchoring.
     pub fn anchored_at(&self) -> PolicyVersion {
         self.anchored_at
+    }
+
+    /// What the last re-anchoring of this router found; `None` before the first, and after a resume.
+    pub fn last_reanchor(&self) -> Option<&ReanchorReport> {
+        self.last_reanchor.as_ref()
+    }
+
+    /// Checks that the profile is fit for a version of the policy, whatever `on_stale` says. Rank-1 does not
+    /// check by itself.
+    ///
+    /// # Errors
+    /// [`SelectError::StaleProfile`] if it is stale.
+    pub fn check_fresh(&self, now: PolicyVersion) -> Result<(), SelectError> {
+        let anchored_at = self.anchored_at;
+        let limit = self.config.stale_after;
+        let due = limit.map(|limit| PolicyVersion(anchored_at.0.saturating_add(limit)));
+        match due {
+            Some(due) if now > due => Err(SelectError::StaleProfile {
+                anchored_at,
+                due,
+                now,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// One harness for the task out of base and siblings, with no failed attempts to look at.
@@ -242,12 +270,8 @@ impl Router {
             };
             notes.push(format!("a tie at place {k} was broken by {by}"));
         }
-        let (now, then) = (context.policy_version.0, self.anchored_at.0);
-        if let Some(limit) = self.config.stale_after.filter(|limit| now > then + limit) {
-            notes.push(format!(
-                "the profile is stale: anchored at v{then}, due again by v{}, now v{now}",
-                then + limit
-            ));
+        if let Err(stale) = self.check_fresh(context.policy_version) {
+            notes.push(stale.to_string());
         }
         notes
     }
@@ -262,6 +286,9 @@ impl Router {
 
 impl SelectSiblings for Router {
     fn select(&mut self, context: &RouteContext, k: usize) -> Result<Decision, SelectError> {
+        if self.config.on_stale == OnStale::Refuse {
+            self.check_fresh(context.policy_version)?;
+        }
         let votes = self.votes(context);
         let mut ranked = self.rank(&votes.counted, context);
         let k = k.min(ranked.len());
@@ -291,15 +318,30 @@ impl SelectSiblings for Router {
     }
 
     fn reanchor(&mut self, probe: &mut dyn Probe) -> Result<(), SelectError> {
-        let mut rows = probed(probe, None, &self.base)?;
-        for id in &self.ids {
-            rows.extend(probed(probe, Some(id), id)?);
-        }
-        let Some(version) = rows.iter().map(|row| row.policy_version).max() else {
+        let base = probed(probe, None, &self.base)?;
+        let siblings = self.ids.iter().map(|id| probed(probe, Some(id), id));
+        let siblings = siblings.collect::<Result<Vec<_>, _>>()?;
+        let all = || siblings.iter().flatten().chain(&base);
+        let Some(version) = all().map(|row| row.policy_version).max() else {
             return Err(SelectError::EmptyProbe);
         };
-        self.take_in(rows, version)?;
+        let change = |id, rows: &Vec<_>| AnchorChange::of(&self.profile, id, rows);
+        let mut report = ReanchorReport {
+            from: self.anchored_at,
+            to: version,
+            base: change(&self.base, &base),
+            siblings: self
+                .ids
+                .iter()
+                .zip(&siblings)
+                .map(|(id, rows)| change(id, rows))
+                .collect(),
+            unroutable: Vec::new(),
+        };
+        self.take_in(all().cloned().collect(), version)?;
+        report.unroutable = unroutable_of(&self.profile, &self.base, &self.ids);
         self.anchored_at = self.anchored_at.max(version);
+        self.last_reanchor = Some(report);
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ use proptest::prelude::*;
 
 pub use checks::{
     MakeSelector, check_anonymous, check_invalid_ignored, check_monotone, check_neutral,
-    check_repeatable, check_selection, check_unanimous,
+    check_repeatable, check_selection, check_unanimous, check_voter,
 };
 
 use crate::aggregate::{Aggregation, Tally};
@@ -157,6 +157,11 @@ pub fn rows(harnesses: &[HarnessId]) -> impl Strategy<Value = Vec<EvidenceRow>> 
                     tokens: 1,
                     policy_version: PolicyVersion(version),
                     fired: false,
+                    flags: if flags[0] {
+                        vec!["done".into()]
+                    } else {
+                        vec![]
+                    },
                 }
             };
         cells.into_iter().enumerate().map(row).collect()

@@ -1,9 +1,10 @@
-//! Voters, and the two that need no language model.
+//! Voters, and two of the three that need no language model.
 
 use harness_core::HarnessId;
 use harness_pool::{BehaviorProfile, Given, RouteContext, Scope};
 
 use crate::ballot::{Ballot, NoBallot};
+use crate::nearest::NearestFailures;
 
 /// Ranks siblings for a task.
 ///
@@ -42,9 +43,13 @@ pub struct BetaByCluster;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ErrorKindRate;
 
-/// The two embedded voters: what decides below the quorum, and a router's electorate if no model is at hand.
+/// The three embedded voters: what decides below the quorum, and a router's electorate if no model is at hand.
 pub fn embedded_voters() -> Vec<Box<dyn Voter>> {
-    vec![Box::new(BetaByCluster), Box::new(ErrorKindRate)]
+    vec![
+        Box::new(BetaByCluster),
+        Box::new(ErrorKindRate),
+        Box::new(NearestFailures::default()),
+    ]
 }
 
 impl Voter for BetaByCluster {
@@ -100,7 +105,8 @@ pub(crate) fn rescue_mean(
     profile.stats(id, Scope::All, given(context)).mean()
 }
 
-fn given(context: &RouteContext) -> Given {
+/// Which rows speak of the task at hand.
+pub(crate) fn given(context: &RouteContext) -> Given {
     if context.digest.is_some() {
         Given::BaseFailedAll
     } else {
@@ -108,7 +114,11 @@ fn given(context: &RouteContext) -> Given {
     }
 }
 
-fn ballot_by(ids: &[HarnessId], score: impl Fn(&HarnessId) -> f64) -> Result<Ballot, NoBallot> {
+/// All of `ids` by score, largest first; ties go to the smaller id.
+pub(crate) fn ballot_by(
+    ids: &[HarnessId],
+    score: impl Fn(&HarnessId) -> f64,
+) -> Result<Ballot, NoBallot> {
     let mut scored: Vec<(f64, &HarnessId)> = ids.iter().map(|id| (score(id), id)).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     if scored.is_empty() {

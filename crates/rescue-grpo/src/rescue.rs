@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use harness_core::{
-    FailedGroup, HarnessId, HarnessSpec, Outcome, RolloutGroup, RolloutRole, Seed, Task, Trajectory,
+    FailedGroup, HarnessId, HarnessSpec, RolloutGroup, RolloutRole, Seed, Task, Trajectory,
 };
 use harness_pool::{
-    Cluster, Digest, EvidenceRow, RescueEvidence, RouteContext, SelectSiblings, SiblingPool,
+    Digest, EvidenceRow, RescueEvidence, RouteContext, SelectSiblings, SiblingPool,
 };
 
 use crate::advantage::valid_reward;
@@ -150,7 +150,8 @@ impl<'a> Router<'a> {
         let whole = |t: &&Trajectory| !self.thinned.contains_key(&t.harness_id);
         for t in group.attempts().iter().filter(whole) {
             let rows = rows.entry(&t.harness_id).or_default();
-            rows.extend(evidence_row(t, &cluster, is_rescue));
+            let row = EvidenceRow::from_trajectory(t, cluster.clone(), is_rescue, true);
+            rows.extend(row);
         }
         for (harness, rows) in rows {
             let evidence = RescueEvidence::from_rows(context.clone(), harness.clone(), rows);
@@ -162,27 +163,6 @@ impl<'a> Router<'a> {
         }
         Ok(())
     }
-}
-
-/// One attempt as evidence; none if it says nothing about the policy (bug report F1).
-fn evidence_row(
-    trajectory: &Trajectory,
-    cluster: &Cluster,
-    base_failed_all: bool,
-) -> Option<EvidenceRow> {
-    trajectory.outcome.is_valid().then(|| EvidenceRow {
-        rollout: trajectory.rollout_id.clone(),
-        harness: trajectory.harness_id.clone(),
-        task: trajectory.task_id.clone(),
-        cluster: cluster.clone(),
-        solved: trajectory.outcome == Outcome::Solved,
-        base_failed_all,
-        is_selected: true,
-        turns: trajectory.turns.len() as u32,
-        tokens: trajectory.n_tokens() as u64,
-        policy_version: trajectory.policy_version,
-        fired: trajectory.turns.iter().any(|turn| !turn.fired.is_empty()),
-    })
 }
 
 /// What the failed attempts have in common, as a selector may see it.

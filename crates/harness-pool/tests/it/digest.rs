@@ -94,6 +94,41 @@ fn faults_are_left_out() {
 }
 
 #[test]
+fn rows_carry_the_facts_that_hold_at_the_end() {
+    let mut attempt = failed(0, &["login", "none"]);
+    attempt.turns[0]
+        .facts
+        .insert("only_first".into(), Fact::Bool(true));
+    for (name, fact) in [
+        ("logged_in", Fact::Bool(true)),
+        ("confirmed", Fact::Bool(true)),
+        ("paid", Fact::Bool(false)),
+        ("turns_left", Fact::Int(1)),
+    ] {
+        attempt.turns[1].facts.insert(name.into(), fact);
+    }
+    let cluster = Cluster::unseen("Play it");
+    let row = EvidenceRow::from_trajectory(&attempt, cluster.clone(), true, false).unwrap();
+    assert_eq!(row.flags, ["confirmed", "logged_in"]);
+    let silent = EvidenceRow::from_trajectory(&failed(0, &[]), cluster, true, false).unwrap();
+    assert!(silent.flags.is_empty());
+}
+
+/// A text shown at the start is no rule that acted: it stands in no turn.
+#[test]
+fn fired_means_that_a_rule_acted_in_a_turn() {
+    let fired = |names: &[&str]| {
+        let mut attempt = failed(0, &["none"]);
+        attempt.turns[0].fired = names.iter().map(|name| (*name).to_owned()).collect();
+        let cluster = Cluster::unseen("Play it");
+        EvidenceRow::from_trajectory(&attempt, cluster, true, false)
+            .unwrap()
+            .fired
+    };
+    assert!(!fired(&[]) && fired(&["login"]));
+}
+
+#[test]
 fn ends_of_attempts() {
     let within = |kinds: &[&str], limit| {
         let digest = Digest::from_attempts_within("Play it", &[failed(0, kinds)], limit);

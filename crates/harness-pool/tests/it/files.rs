@@ -53,6 +53,38 @@ fn j4_frozen_samples_of_format_1_load_for_ever() {
 }
 
 #[test]
+fn j4_profiles_of_format_1_have_no_flags_and_those_of_format_2_keep_them() {
+    let old = BehaviorProfile::load(data("profile-v1.json")).unwrap();
+    assert!(old.rows().all(|row| row.flags.is_empty()));
+    let new = BehaviorProfile::load(data("profile-v2.json")).unwrap();
+    assert_eq!(new.rows().len(), 3);
+    let with_flags = new.rows().find(|row| row.solved).unwrap();
+    assert_eq!(with_flags.flags, ["logged_in", "task_completed"]);
+    // An old profile that is saved again is a new file with the same evidence.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    old.save(&path).unwrap();
+    assert_eq!(BehaviorProfile::load(&path).unwrap(), old);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("{\"format_version\":2,") && !text.contains("flags"));
+}
+
+#[test]
+fn j4_a_newer_profile_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    let text = fs::read_to_string(data("profile-v2.json")).unwrap();
+    fs::write(
+        &path,
+        text.replace("\"format_version\":2", "\"format_version\":3"),
+    )
+    .unwrap();
+    let error = BehaviorProfile::load(&path).unwrap_err().to_string();
+    let wanted = "made by a newer version (format 3, this code reads up to 2): update harness-pool";
+    assert!(error.ends_with(wanted), "{error}");
+}
+
+#[test]
 fn j4_a_newer_format_is_refused_by_name() {
     let error = SiblingPool::load(data("pool-v2.json")).unwrap_err();
     let text = error.to_string();

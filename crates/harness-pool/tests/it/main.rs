@@ -6,4 +6,5 @@ mod digest;
 mod files;
 mod pool;
 mod profile;
+mod summary;
 mod support;

@@ -1,28 +1,10 @@
 //! Profiles: pure functions of evidence and version.
 
 use harness_core::PolicyVersion;
-use harness_pool::{
-    BehaviorProfile, Cluster, EvidenceRow, Given, ProfileConfig, ProfileError, Scope,
-};
+use harness_pool::{BehaviorProfile, EvidenceRow, Given, ProfileConfig, ProfileError, Scope};
 use proptest::prelude::*;
 
-use crate::support::{id, profile, row};
-
-fn rows() -> impl Strategy<Value = Vec<EvidenceRow>> {
-    let one = (0..3_usize, 0..4_usize, 0..30_u64, any::<[bool; 3]>());
-    prop::collection::vec(one, 0..60).prop_map(|parts| {
-        let make =
-            |(n, (harness, kind, version, flags)): (usize, (usize, usize, u64, [bool; 3]))| {
-                let mut row = row(["base", "a", "b"][harness], "t", n as u32, flags[0]);
-                row.cluster = Cluster::of(["play it", "send it"][kind % 2], ["x", "y"][kind / 2]);
-                row.policy_version = PolicyVersion(version);
-                row.base_failed_all = flags[1];
-                row.is_selected = flags[2];
-                row
-            };
-        parts.into_iter().enumerate().map(make).collect()
-    })
-}
+use crate::support::{id, profile, row, rows_strategy};
 
 fn at(rows: Vec<EvidenceRow>, version: u64) -> BehaviorProfile {
     BehaviorProfile::from_rows(rows, PolicyVersion(version), ProfileConfig::default()).unwrap()
@@ -31,7 +13,7 @@ fn at(rows: Vec<EvidenceRow>, version: u64) -> BehaviorProfile {
 proptest! {
     #[test]
     fn order_and_repetition_do_not_matter(
-        (rows, shuffled) in rows().prop_flat_map(|r| (Just(r.clone()), Just(r).prop_shuffle())),
+        (rows, shuffled) in rows_strategy().prop_flat_map(|r| (Just(r.clone()), Just(r).prop_shuffle())),
     ) {
         let whole = at(rows.clone(), 30);
         let twice: Vec<_> = shuffled.iter().chain(&rows).cloned().collect();
@@ -50,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn clusters_add_up_to_the_whole(rows in rows()) {
+    fn clusters_add_up_to_the_whole(rows in rows_strategy()) {
         let profile = at(rows, 10);
         for harness in ["base", "a", "b"].map(id) {
             let all = profile.stats(&harness, Scope::All, Given::Anything);

@@ -9,6 +9,7 @@ use harness_pool::{
     AcceptanceEvidence, BehaviorProfile, Cluster, EvidenceRow, PoolBuilder, ProfileConfig, Sibling,
     SiblingPool,
 };
+use proptest::prelude::*;
 
 pub(crate) fn base() -> HarnessSpec {
     HarnessSpec::base(BaseHarness {
@@ -119,9 +120,32 @@ pub(crate) fn row(harness: &str, task: &str, n: u32, solved: bool) -> EvidenceRo
         tokens: 100,
         policy_version: PolicyVersion(0),
         fired: true,
+        flags: vec![],
     }
 }
 
 pub(crate) fn profile(rows: Vec<EvidenceRow>) -> BehaviorProfile {
     BehaviorProfile::from_rows(rows, PolicyVersion(0), ProfileConfig::default()).unwrap()
+}
+
+/// Rows of a base and two siblings on three tasks, of few clusters, versions and flags.
+pub(crate) fn rows_strategy() -> impl Strategy<Value = Vec<EvidenceRow>> {
+    let one = (0..3_usize, 0..4_usize, 0..30_u64, any::<[bool; 5]>());
+    prop::collection::vec(one, 0..60).prop_map(|parts| {
+        let make =
+            |(n, (harness, kind, version, bits)): (usize, (usize, usize, u64, [bool; 5]))| {
+                let task = ["t0", "t1", "t2"][n % 3];
+                let mut row = row(["base", "a", "b"][harness], task, n as u32, bits[0]);
+                row.cluster = Cluster::of(["play it", "send it"][kind % 2], ["x", "y"][kind / 2]);
+                // Few versions, so that some probes can be compared.
+                row.policy_version = PolicyVersion(version / 10 * 10);
+                row.base_failed_all = bits[1];
+                row.is_selected = bits[2];
+                let flags = ["done", "logged_in"].iter().zip(&bits[3..]);
+                let flags = flags.filter(|(_, holds)| **holds);
+                row.flags = flags.map(|(flag, _)| (*flag).to_owned()).collect();
+                row
+            };
+        parts.into_iter().enumerate().map(make).collect()
+    })
 }

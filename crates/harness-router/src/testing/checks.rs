@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use harness_core::HarnessId;
-use harness_pool::{Decision, RouteContext, SelectSiblings, SiblingPool};
+use harness_pool::{BehaviorProfile, Decision, RouteContext, SelectSiblings, SiblingPool};
 use proptest::test_runner::TestCaseError;
 
 use super::{voters, voters_saying};
@@ -74,6 +74,35 @@ pub fn check_repeatable(
     let (first, second) = (select()?, select()?);
     holds(first == second, || {
         format!("{first:?} is followed by {second:?}")
+    })
+}
+
+/// A voter gives a valid ballot or none, the same for the same arguments, in whatever order the pool is
+/// listed.
+///
+/// # Errors
+/// A failed test case if not.
+pub fn check_voter(
+    voter: &dyn Voter,
+    context: &RouteContext,
+    pool: &[HarnessId],
+    profile: &BehaviorProfile,
+) -> Result<(), TestCaseError> {
+    let says = voter.vote(context, pool, profile);
+    if let Ok(ballot) = &says {
+        let problem = ballot.check(pool).err();
+        holds(problem.is_none(), || {
+            format!("{}: {ballot:?}: {problem:?}", voter.name())
+        })?;
+    }
+    let again = voter.vote(context, pool, profile);
+    holds(says == again, || {
+        format!("{says:?} is followed by {again:?}")
+    })?;
+    let reversed: Vec<HarnessId> = pool.iter().rev().cloned().collect();
+    let other = voter.vote(context, &reversed, profile);
+    holds(says == other, || {
+        format!("{says:?} becomes {other:?} if the pool is listed backwards")
     })
 }
 

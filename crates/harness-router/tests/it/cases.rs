@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness_core::{ChatError, ChatModel, ChatReply, ChatRequest, HarnessId, PolicyVersion};
-use harness_pool::SelectSiblings;
-use harness_router::{LlmVoter, NoBallot, Router, RouterConfig, Voter, parse_reply};
+use harness_pool::{RouteContext, SelectError, SelectSiblings};
+use harness_router::{
+    LlmVoter, NoBallot, OnStale, Router, RouterConfig, Voter, embedded_voters, parse_reply,
+};
 
 use crate::support::{context, pool, router, rows, says, silent};
 
@@ -76,6 +78,29 @@ fn v7_names_off_the_ballot_are_no_write_ins() {
     let close = [("x", "ab"), ("y", "aB")].map(|(id, n)| (HarnessId::new(id).unwrap(), n));
     let ambiguous = parse_reply("{\"vote\":\"AB\"}", &close);
     assert_eq!(ambiguous, Err(NoBallot::Ambiguous("AB".into())));
+    let crossed = [("x", "y"), ("y", "z")].map(|(id, n)| (HarnessId::new(id).unwrap(), n));
+    let ambiguous = parse_reply("{\"vote\":\"y\"}", &crossed);
+    assert_eq!(ambiguous, Err(NoBallot::Ambiguous("y".into())));
+    // The report's own words: a ballot of A and B.
+    let two = ["A", "B"].map(|n| {
+        (
+            HarnessId::new(format!("id-{n}")).unwrap(),
+            format!("harness-{n}"),
+        )
+    });
+    for reply in [
+        "harness-C",
+        "A or B",
+        "harness-A or harness-B",
+        "harness",
+        "",
+    ] {
+        let reply = format!("{{\"vote\":\"{reply}\"}}");
+        assert!(
+            matches!(parse_reply(&reply, &two), Err(NoBallot::Unknown(_))),
+            "{reply}"
+        );
+    }
 }
 
 #[test]
@@ -99,7 +124,10 @@ fn v7_silence_counts_against_the_quorum() {
         .filter(|b| b.is_stand_in)
         .map(|b| b.voter.as_str())
         .collect();
-    assert_eq!(stand_ins, ["beta_by_cluster", "error_kind_rate"]);
+    assert_eq!(
+        stand_ins,
+        ["beta_by_cluster", "error_kind_rate", "nearest_failures"]
+    );
     assert_eq!(
         decision.chosen,
         [pool.ids()[0].clone()],
@@ -161,41 +189,139 @@ fn v8_ties_go_to_the_profile_then_to_the_id_and_are_recorded() {
     }
 }
 
+/// The electorate of a tie with abstentions, in every order.
 #[test]
-fn v9_a_stale_profile_is_noted() {
-    let pool = pool(2);
+fn v8_the_order_of_voters_changes_nothing_but_the_order_of_the_log() {
+    let pool = pool(3);
+    let [a, b, c] = [0, 1, 2].map(|i| &pool.ids()[i]);
+    let decide = |order: &[usize]| {
+        let voter = |n: &usize| match n {
+            0 => says("0", &[a, b]),
+            1 => says("1", &[b, a]),
+            2 => says("2", &[c]),
+            _ => silent("3"),
+        };
+        let voters = order.iter().map(voter).collect();
+        let mut decision = router(&pool, voters, 2).select(&context(None), 2).unwrap();
+        decision.ballots.sort_by(|x, y| x.voter.cmp(&y.voter));
+        decision
+    };
+    let expect = decide(&[0, 1, 2, 3]);
+    assert_eq!(expect.chosen, [a.clone(), b.clone()]);
+    for order in [[3, 2, 1, 0], [1, 0, 3, 2], [2, 3, 0, 1]] {
+        assert_eq!(decide(&order), expect);
+    }
+}
+
+/// A router whose re-anchoring is due by version 50.
+fn due_at_50(on_stale: OnStale) -> Router {
     let config = RouterConfig {
         stale_after: Some(50),
+        on_stale,
         ..RouterConfig::default()
     };
-    let mut router = Router::new(&pool, harness_router::embedded_voters(), config).unwrap();
-    let mut late = context(None);
-    late.policy_version = PolicyVersion(50);
+    Router::new(&pool(2), embedded_voters(), config).unwrap()
+}
+
+fn at_version(version: u64) -> RouteContext {
+    RouteContext {
+        policy_version: PolicyVersion(version),
+        ..context(None)
+    }
+}
+
+#[test]
+fn v9_a_stale_profile_is_noted() {
+    let mut router = due_at_50(OnStale::Warn);
+    let notes =
+        |router: &mut Router, version| router.select(&at_version(version), 1).unwrap().notes;
+    let is_stale = |note: &String| note.contains("stale");
+    assert!(!notes(&mut router, 50).iter().any(is_stale));
+    let late = notes(&mut router, 60);
+    let wanted = "the behaviour profile is stale: anchored at v0, due again by v50, now v60";
+    assert!(late.iter().any(|note| note == wanted), "{late:?}");
+}
+
+#[test]
+fn v9_a_stale_profile_is_refused_if_so_set_until_it_is_anchored_again() {
+    let mut router = due_at_50(OnStale::Refuse);
+    assert!(router.select(&at_version(50), 1).is_ok());
+    let error = router.select(&at_version(60), 1).unwrap_err();
+    assert!(matches!(
+        error,
+        SelectError::StaleProfile {
+            anchored_at: PolicyVersion(0),
+            due: PolicyVersion(50),
+            now: PolicyVersion(60),
+        }
+    ));
+    assert!(router.check_fresh(PolicyVersion(60)).is_err());
+    router = router.with_anchor(PolicyVersion(60));
     assert!(
-        !router
-            .select(&late, 1)
-            .unwrap()
-            .notes
-            .iter()
-            .any(|n| n.contains("stale"))
+        router.select(&at_version(60), 1).is_ok() && router.select(&at_version(111), 1).is_err()
     );
-    late.policy_version = PolicyVersion(60);
-    let notes = router.select(&late, 1).unwrap().notes;
-    let wanted = "the profile is stale: anchored at v0, due again by v50, now v60";
-    assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
+    assert_eq!(router.profile().policy_version(), PolicyVersion(0));
+}
+
+#[test]
+fn v9_refusing_what_is_never_stale_is_a_mistake() {
+    let config = RouterConfig {
+        stale_after: None,
+        on_stale: OnStale::Refuse,
+        ..RouterConfig::default()
+    };
+    let error = Router::new(&pool(2), embedded_voters(), config)
+        .err()
+        .unwrap();
+    assert!(matches!(error, SelectError::Config(_)), "{error}");
+    let old: RouterConfig = serde_json::from_str("{\"stale_after\": 7}").unwrap();
+    assert_eq!((old.stale_after, old.on_stale), (Some(7), OnStale::Warn));
+}
+
+/// A voter that is asked in vain: names off the ballot, the base among them, void the whole ballot.
+#[test]
+fn v7_strangers_and_the_base_on_a_ballot_are_logged_and_not_counted() {
+    let pool = pool(2);
+    let [a, b] = [0, 1].map(|i| &pool.ids()[i]);
+    let stranger = HarnessId::new("harness-C").unwrap();
+    let voters = vec![
+        says("write-in", &[b, &stranger]),
+        says("base", &[b, pool.base_id()]),
+        says("twice", &[b, b]),
+        says("empty", &[]),
+        says("valid", &[a, b]),
+        says("valid too", &[a, b]),
+    ];
+    let decision = router(&pool, voters, 2).select(&context(None), 1).unwrap();
+    assert_eq!(
+        (decision.chosen, decision.fallback),
+        (vec![a.clone()], None)
+    );
+    let why: Vec<Option<&str>> = decision
+        .ballots
+        .iter()
+        .map(|ballot| ballot.rejected.as_deref())
+        .collect();
+    assert_eq!(why[0], Some("not a sibling of the pool: \"harness-C\""));
+    assert!(why[1].unwrap().starts_with("not a sibling of the pool"));
+    assert!(why[2].unwrap().starts_with("ranked twice"));
+    assert_eq!(&why[3..], [Some("the ballot is empty"), None, None]);
+    assert_eq!(
+        decision.ballots[0].ranking,
+        [b.clone(), stranger],
+        "kept as said"
+    );
 }
 
 #[test]
 fn v8_an_impossible_quorum_is_refused() {
     let pool = pool(2);
-    for quorum in [0, 3] {
+    for quorum in [0, 4] {
         let config = RouterConfig {
             quorum,
             ..RouterConfig::default()
         };
-        let error = Router::new(&pool, harness_router::embedded_voters(), config)
-            .err()
-            .unwrap();
+        let error = Router::new(&pool, embedded_voters(), config).err().unwrap();
         assert!(error.to_string().contains("quorum must be 1 to"), "{error}");
     }
     let twins = vec![silent("same"), silent("same")];

@@ -8,8 +8,8 @@ use harness_router::testing::{
     pool_of, rows, voters,
 };
 use harness_router::{
-    Aggregation, Ballot, FixedSelector, RandomSelector, Router, RouterConfig, Voter,
-    embedded_voters,
+    Aggregation, Ballot, FixedSelector, OracleSelector, RandomSelector, Router, RouterConfig,
+    Voter, embedded_voters,
 };
 use proptest::prelude::*;
 
@@ -89,6 +89,10 @@ proptest! {
             Box::new(known(embedded_voters())),
             Box::new(RandomSelector::new(&pool)),
             Box::new(FixedSelector::new(&pool, &pool.ids()[..1]).unwrap()),
+            Box::new(OracleSelector::new(&pool, {
+                let known = pool.ids().to_vec();
+                move |context| known.iter().rev().take(context.instruction.len() % 3).cloned().collect()
+            })),
         ];
         for selector in &mut selectors {
             check_selection(&selector.select(&context, k).unwrap(), &pool, k)?;

@@ -5,4 +5,6 @@ mod cases;
 mod compare;
 mod invariants;
 mod learning;
+mod nearest;
+mod reanchor;
 mod support;

@@ -59,6 +59,7 @@ pub(crate) fn rows(id: &HarnessId, kind: &str, solved: u32, attempts: u32) -> Ve
         tokens: 1,
         policy_version: PolicyVersion(0),
         fired: false,
+        flags: vec![],
     };
     (0..attempts).map(row).collect()
 }
