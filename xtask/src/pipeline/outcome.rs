@@ -470,8 +470,8 @@ fn candidate(node: TreeNode) -> Candidate {
         },
         reason: node.reason,
         search_gain: node.search_gain,
-        confirm_success: confirmation.map(|c| c.measured.sibling_rate()),
-        retry_success: confirmation.map(|c| c.measured.retry_rate()),
+        confirm_success: confirmation.and_then(|c| c.measured.sibling_rate()),
+        retry_success: confirmation.and_then(|c| c.measured.retry_rate()),
         p_value: confirmation.map(|c| c.measured.p_value),
         threshold: confirmation.map(|c| c.threshold),
     }

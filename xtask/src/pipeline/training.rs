@@ -300,7 +300,7 @@ impl<'a> Training<'a> {
             self.result.profile_rows = chooser.profile_rows(self.shared, "end");
             if !self.shared.config.run.dev_only {
                 let best = self.result.moments.last().and_then(|m| m.best_harness());
-                let base = Some(&self.result.test);
+                let base = &self.result.test;
                 let table = rank1_table(self.shared, &self.learner, chooser, best, base)?;
                 self.result.measuring_rollouts += table.n_rollouts;
                 self.result.rank1 = Some(table);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use env_appworld::Family;
 use harness_core::{HarnessId, Seed, Split};
-use harness_pool::{SelectSiblings as _, SiblingPool};
+use harness_pool::SiblingPool;
 use serde::{Deserialize, Serialize};
 
 use super::anchor::AnchorProbe;
