@@ -22,6 +22,8 @@ struct Simulation {
     effect: f64,
     /// The one direction with a repair; all have one if none is named.
     only: Option<u64>,
+    /// Whether all failures make one group.
+    undirected: bool,
 }
 
 /// What a simulation counted.
@@ -47,11 +49,15 @@ impl Simulation {
                 ..World::new(self.effect)
             };
             let mut proposer = proposer(N_DIRECTIONS);
-            let config = EvolveConfig::default();
+            let config = EvolveConfig {
+                undirected: self.undirected,
+                ..EvolveConfig::default()
+            };
             let seed = Seed::new(11).derive("simulation", &[i]);
             let got = evolve(input.clone(), &mut proposer, &mut world, &config, seed)
                 .expect("a toy runs");
-            assert_eq!(got.report.directions.len(), N_DIRECTIONS);
+            let n_directions = if self.undirected { 1 } else { N_DIRECTIONS };
+            assert_eq!(got.report.directions.len(), n_directions);
             let siblings = got.pool.siblings();
             let n_true = siblings.iter().filter(|s| self.is_true(s)).count();
             let is_lean = |s: &&Sibling| self.is_true(s) && s.lineage.len() == 1;
@@ -86,6 +92,7 @@ fn e10_null_siblings_enter_at_most_five_percent() {
         tasks_per_direction: 32,
         effect: 0.0,
         only: None,
+        undirected: false,
     }
     .run();
     assert!(
@@ -94,6 +101,21 @@ fn e10_null_siblings_enter_at_most_five_percent() {
     );
     assert_eq!(got.n_true, 0);
     assert!(got.with_null <= 50, "{got:?}");
+}
+
+/// The same for the undirected ablation, whose finalists share a slice; 3 were counted.
+#[test]
+fn e10_null_siblings_enter_an_undirected_pool_as_rarely() {
+    let got = Simulation {
+        n_evolutions: 200,
+        tasks_per_direction: 32,
+        effect: 0.0,
+        only: None,
+        undirected: true,
+    }
+    .run();
+    assert!(got.n_confirmed >= 400, "too few tests to judge by: {got:?}");
+    assert!(got.with_null <= 10, "{got:?}");
 }
 
 /// A repair of +20 points in each of four directions: with 32 failed tasks of a direction, 698 of 800 were
@@ -105,6 +127,7 @@ fn repairs_of_twenty_points_enter_at_32_tasks() {
         tasks_per_direction: 32,
         effect: 0.2,
         only: None,
+        undirected: false,
     }
     .run();
     assert!(got.n_true >= 640, "{got:?} of 800");
@@ -117,6 +140,7 @@ const ONE_REPAIR: Simulation = Simulation {
     tasks_per_direction: 40,
     effect: 0.2,
     only: Some(0),
+    undirected: false,
 };
 
 /// One repair of +20 points in the whole catalogue, so that it must reach the strictest Holm level: with 40
