@@ -36,7 +36,7 @@ pub struct EvolveConfig {
     /// Least distinct tasks to search on; at least 2. Default 12.
     pub min_search_tasks: usize,
     /// Least distinct tasks to confirm on; at least 2. Default 12, where a repair of +20 points is mostly
-    /// missed; see the README for the sizes at which it is found.
+    /// missed: four directions need 32, and 40 if only one can be repaired; see the README.
     pub min_confirm_tasks: usize,
     /// Most tasks to search on; at least `min_search_tasks`. Default 24.
     pub max_search_tasks: usize,
@@ -55,8 +55,8 @@ pub struct EvolveConfig {
     pub search_attempts: u32,
     /// What every edit beyond the first must add to the success rate to be preferred; in \[0, 1\]. Keeps
     /// idle edits out of a stack, which noise would else put there: 0.02 let one into half of the siblings
-    /// of the simulation in this crate's tests (48 tasks, 2 attempts), 0.08 into a fifth, with as many
-    /// repairs found. That world has no edits that help together, so it cannot say what a higher cost
+    /// of the simulation in this crate's tests (48 search tasks, 2 attempts), 0.08 into a fifth, with as
+    /// many repairs found; with 24 search tasks 0.08 lets one into a third. That world has no edits that help together, so it cannot say what a higher cost
     /// would lose. Default 0.08.
     pub edit_cost: f64,
     /// Attempts a task in the confirmation, for sibling and base retries alike; 1 to 64. Default 4.

@@ -171,6 +171,7 @@ mod tests {
     use crate::fixture;
     use crate::rerun::by_task;
     use harness_core::Outcome::{self, Failed, InfraError, Solved};
+    use harness_pool::{Cluster, EvidenceRow, union_coverage};
 
     fn arm(task: &str, outcomes: &[Outcome]) -> ByTask {
         let attempts = outcomes.iter().zip(0..).map(|(o, attempt)| {
@@ -213,6 +214,38 @@ mod tests {
             (0.5, 0.25, 0.25)
         );
         assert!(got.has_union_gain());
+    }
+
+    /// The tasks of a gain are those that the pool's coverage counts as solved.
+    #[test]
+    fn union_gain_counts_the_tasks_of_the_pools_union_coverage() {
+        let all = |arms: [ByTask; 4]| arms.into_iter().flatten().collect::<ByTask>();
+        let first = all([
+            arm("a", &[Failed, Failed]),
+            arm("b", &[Failed, Solved]),
+            arm("c", &[Failed, InfraError]),
+            arm("d", &[Failed, Failed]),
+        ]);
+        let sibling = all([
+            arm("a", &[Failed, Solved]),
+            arm("b", &[Solved, Solved]),
+            arm("c", &[Solved, Failed]),
+            arm("d", &[Failed, Failed]),
+        ]);
+        let got = measure(&pair(&first, &sibling, &sibling));
+        let rows: Vec<EvidenceRow> = sibling
+            .iter()
+            .flat_map(|(task, attempts)| {
+                let is_failed = Tally::of(&first[task]).solved == 0;
+                let row = move |t| {
+                    EvidenceRow::from_trajectory(t, Cluster::unseen("pay"), is_failed, false)
+                };
+                attempts.iter().filter_map(row)
+            })
+            .collect();
+        let covered = union_coverage(&rows, &[fixture::base().id()]);
+        assert_eq!((covered.solved, covered.tasks), (2, 3));
+        assert!((got.union_gain - 2.0 / 4.0).abs() < 1e-12, "of all tasks");
     }
 
     #[test]

@@ -174,10 +174,9 @@ impl Label {
     /// it is the start, and says nothing.
     pub fn moment(&self) -> Moment {
         match (self.behaviour, self.terminal) {
-            (Behaviour::Any, _) => Moment::OnStart,
             (Behaviour::ErrorNotHandled | Behaviour::ListCut, _) => Moment::AfterStep,
             (Behaviour::Other, TerminalCause::TurnLimit) => Moment::BeforeTurn,
-            (Behaviour::Other, TerminalCause::WrongEnd) => Moment::OnStart,
+            (Behaviour::Any, _) | (Behaviour::Other, TerminalCause::WrongEnd) => Moment::OnStart,
             _ => Moment::BeforeAction,
         }
     }

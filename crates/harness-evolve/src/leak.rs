@@ -77,16 +77,17 @@ impl LeakIndex {
         let long = secrets
             .iter()
             .filter(|s| s.trim().chars().count() >= MIN_SECRET_CHARS);
-        index.secrets = long.map(|s| s.trim().to_owned()).collect();
+        index.secrets = long.map(|s| s.trim().to_lowercase()).collect();
         index
     }
 
     /// The first leak found in a text, if there is one.
     pub fn find(&self, text: &str) -> Option<Leak> {
-        if self.ids.iter().any(|id| contains_whole(text, id)) {
+        let lower = text.to_lowercase();
+        if self.ids.iter().any(|id| contains_whole(&lower, id)) {
             return Some(Leak::Id);
         }
-        if self.secrets.iter().any(|s| contains_whole(text, s)) {
+        if self.secrets.iter().any(|s| contains_whole(&lower, s)) {
             return Some(Leak::Secret);
         }
         let words: Vec<String> = words(text).collect();
@@ -126,7 +127,7 @@ impl LeakIndex {
                 MIN_ID_CHARS
             }
         {
-            self.ids.push(id.to_owned());
+            self.ids.push(id.to_lowercase());
         }
     }
 }

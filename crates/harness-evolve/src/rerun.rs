@@ -156,31 +156,34 @@ impl<'a> Runner<'a> {
         harness: &HarnessId,
         known: &BTreeSet<&TaskId>,
     ) -> Result<(), TraceError> {
-        let rollout = attempt.rollout_id.clone();
+        let rollout = || attempt.rollout_id.clone();
         if attempt.harness_id != *harness {
             return Err(TraceError::WrongHarness {
-                rollout,
+                rollout: rollout(),
                 expected: harness.clone(),
                 got: attempt.harness_id.clone(),
             });
         }
         if !known.contains(&attempt.task_id) {
             let task = attempt.task_id.clone();
-            return Err(TraceError::UnknownTask { rollout, task });
+            return Err(TraceError::UnknownTask {
+                rollout: rollout(),
+                task,
+            });
         }
         let got = attempt.policy_version;
         let expected = *self.policy.get_or_insert(got);
         if got != expected {
             return Err(TraceError::OtherPolicy {
-                rollout,
+                rollout: rollout(),
                 expected,
                 got,
             });
         }
-        if self.seen.insert(rollout.clone()) {
+        if self.seen.insert(rollout()) {
             Ok(())
         } else {
-            Err(TraceError::Duplicate(rollout))
+            Err(TraceError::Duplicate(rollout()))
         }
     }
 }

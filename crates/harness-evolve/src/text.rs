@@ -25,12 +25,11 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_lowercase)
 }
 
-/// Whether `text` contains `needle` with no letter, digit or underscore on either side; case is ignored.
+/// Whether `text` contains `needle` with no letter, digit or underscore on either side; both lower-case.
 pub(crate) fn contains_whole(text: &str, needle: &str) -> bool {
-    let (text, needle) = (text.to_lowercase(), needle.to_lowercase());
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     !needle.is_empty()
-        && text.match_indices(&needle).any(|(at, found)| {
+        && text.match_indices(needle).any(|(at, found)| {
             let before = text[..at].chars().next_back();
             let after = text[at + found.len()..].chars().next();
             !before.is_some_and(is_part) && !after.is_some_and(is_part)
@@ -51,7 +50,7 @@ mod tests {
 
     #[test]
     fn whole_words_only() {
-        assert!(contains_whole("see task_7!", "Task_7"));
+        assert!(contains_whole("see task_7!", "task_7"));
         assert!(!contains_whole("see task_77", "task_7"));
         assert!(!contains_whole("anything", ""));
     }

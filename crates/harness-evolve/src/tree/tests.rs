@@ -133,7 +133,7 @@ fn every_fate_has_a_reason() {
     report.confirmations[3].measured.union_gain = 0.125;
     check(
         report.tree().iter().map(line),
-        &expect![[r#"
+        &expect![[r"
         d0 wrong_end/other/http_404 r0 e22f704e -> aaaaaaaa: Admitted: confirmed against fresh base retries: p = 0.0010 reaches its Holm level 0.0250; gain 0.25; success (Some(0.4), Some(0.2))
         d0 wrong_end/other/http_404 r0 e22f704e -> bbbbbbbb: Outranked: another candidate did better on the search slice, or has the same content; gain 0.125
         d0 wrong_end/other/http_404 r1 aaaaaaaa -> cccccccc: Outranked: its gain on the search slice does not outweigh the cost of its edits; gain 0.0625
@@ -143,7 +143,7 @@ fn every_fate_has_a_reason() {
         d0 wrong_end/other/http_404 r0 e22f704e -> 22222222: NotConfirmed: p = 0.0200 is below its Holm level 0.0250, but a smaller p-value missed its own; gain 0.25; success (Some(0.4), Some(0.2))
         d0 wrong_end/other/http_404 r0 e22f704e -> 33333333: NotConfirmed: it adds no more solved tasks than a base re-run: 12.5 % against 12.5 %; gain 0.25; success (Some(0.4), Some(0.2))
         d0 wrong_end/other/http_404 r0 e22f704e -> 44444444: NotConfirmed: it fails 3 of 12 tasks that the base solves, a base re-run fails 1; gain 0.25; success (Some(0.4), Some(0.2))
-        d0 wrong_end/other/http_404 r0 e22f704e -> 55555555: NotConfirmed: it was not confirmed yet; gain 0.25"#]],
+        d0 wrong_end/other/http_404 r0 e22f704e -> 55555555: NotConfirmed: it was not confirmed yet; gain 0.25"]],
     );
 }
 
@@ -175,7 +175,7 @@ fn every_refusal_is_told_in_words() {
     ];
     check(
         refusals.iter().map(refusal),
-        &expect![[r#"
+        &expect![[r"
         it has no edits
         the same edits were refused for this harness before
         it changes a protected part: limits
@@ -187,7 +187,7 @@ fn every_refusal_is_told_in_words() {
         a text gives away an answer
         the overlay is too long: 1700 characters, at most 1600
         the edits do not apply: there is no rule of this name: a
-        it has the same content as bbbbbbbb"#]],
+        it has the same content as bbbbbbbb"]],
     );
 }
 
@@ -221,7 +221,7 @@ fn every_edit_is_told_in_short() {
     ];
     check(
         edits.iter().map(edit_text),
-        &expect![[r#"
+        &expect![[r"
         on_start rule: 'read every page'
         before_turn rule: 'many words many words many words many w...words many words many words many words'
         before_action rule blocks: 'check it first'
@@ -231,6 +231,6 @@ fn every_edit_is_told_in_short() {
         removes rule hint
         note: 'dates are numbers'
         limits: 16 turns, 64 tokens a reply
-        observations of at most 500 characters, errors: message"#]],
+        observations of at most 500 characters, errors: message"]],
     );
 }

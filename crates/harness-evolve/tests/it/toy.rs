@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) base_rates: Vec<f64>,
     /// What a fitting rule adds.
     pub(crate) effect: f64,
+    /// The one kind of task that can be repaired; all of them if none is named.
+    pub(crate) only: Option<u64>,
     /// Share of attempts that break.
     pub(crate) broken: f64,
     /// Calls made: purpose, tasks, attempts.
@@ -32,21 +34,23 @@ impl World {
         Self {
             base_rates: vec![0.1, 0.2, 0.3],
             effect,
+            only: None,
             broken: 0.0,
             calls: Vec::new(),
         }
     }
 
-    fn is_solved_with(&self, harness: &HarnessSpec, task: &Task, index: usize, draw: f64) -> bool {
+    fn is_solved_with(&self, said: &[&str], task: &Task, index: usize, draw: f64) -> bool {
         let fix = format!("fix {}", task.data);
-        let helps = said(harness).iter().any(|text| text.contains(&fix));
+        let is_repairable = self.only.is_none_or(|kind| task.data == kind);
+        let helps = is_repairable && said.iter().any(|text| text.contains(&fix));
         let rate = self.base_rates[index % self.base_rates.len()];
         draw < rate + if helps { self.effect } else { 0.0 }
     }
 
     fn attempt(
         &self,
-        (harness, id): (&HarnessSpec, &HarnessId),
+        (said, id): (&[&str], &HarnessId),
         task: &Task,
         attempt: u32,
         seed: Seed,
@@ -55,20 +59,18 @@ impl World {
         let index: usize = task.id.as_str()[1..]
             .parse()
             .expect("toy ids are a letter and a number");
-        // A policy's draws differ as soon as its context does, so the harness is part of the key. Without it
-        // an idle rule would copy the base's outcomes, and no null candidate would ever look better.
-        let own = seed.derive(id.as_str(), &[]);
-        let mut rng = own.derive(task.id.as_str(), &[u64::from(attempt)]).rng();
+        let own = seed.derive(task.id.as_str(), &[u64::from(attempt)]);
+        let mut rng = own.rng();
         let outcome = if rng.random::<f64>() < self.broken {
             Outcome::InfraError
-        } else if self.is_solved_with(harness, task, index, rng.random()) {
+        } else if self.is_solved_with(said, task, index, rng.random()) {
             Outcome::Solved
         } else {
             Outcome::Failed
         };
         let kind = Fact::Text(format!("kind{}", task.data));
         let turn = Turn {
-            action: format!("obeying: {}", said(harness).join("; ")),
+            action: format!("obeying: {}", said.join("; ")),
             observation: "nothing".into(),
             facts: BTreeMap::from([("error_kind".to_owned(), kind)]),
             ..Turn::default()
@@ -112,12 +114,15 @@ impl Rerun for World {
         purpose: &str,
     ) -> Result<Vec<Trajectory>, RerunError> {
         self.calls.push((purpose.to_owned(), tasks.len(), attempts));
-        let id = harness.id();
+        let (id, said) = (harness.id(), said(harness));
+        // A policy's draws differ as soon as its context does, so the harness is part of the key. Without it
+        // an idle rule would copy the base's outcomes, and no null candidate would ever look better.
+        let seed = seed.derive(id.as_str(), &[]);
         let all = tasks
             .iter()
             .flat_map(|t| (0..attempts).map(move |a| (t, a)));
         Ok(all
-            .map(|(t, a)| self.attempt((harness, &id), t, a, seed, purpose))
+            .map(|(t, a)| self.attempt((&said, &id), t, a, seed, purpose))
             .collect())
     }
 }
@@ -140,10 +145,11 @@ impl<F: FnMut(&str, &mut Vec<Trajectory>)> Rerun for Tampered<F> {
     }
 }
 
-/// Every text that a harness says.
+/// Every text that a harness says, those of rules that never fire left out.
 pub(crate) fn said(harness: &HarnessSpec) -> Vec<&str> {
     let rules = harness.overlay.rules.iter();
-    let texts = rules.filter_map(|r| match &r.effect {
+    let fires = |r: &&Rule| !matches!(&r.when, Condition::Not(c) if **c == Condition::Always);
+    let texts = rules.filter(fires).filter_map(|r| match &r.effect {
         Effect::Say(text) => Some(text.as_str()),
         _ => None,
     });
