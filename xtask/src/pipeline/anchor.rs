@@ -46,6 +46,12 @@ impl<'a> AnchorProbe<'a> {
         }
     }
 
+    /// Rollouts that one look at base and all siblings takes.
+    pub(super) fn cost(&self) -> u64 {
+        let attempts = u64::from(self.shared.config.router.anchor_attempts);
+        (self.shared.pool.len() as u64 + 2) * attempts * self.anchors.len() as u64
+    }
+
     fn run(
         &mut self,
         harness: &HarnessSpec,

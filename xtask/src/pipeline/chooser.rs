@@ -8,7 +8,9 @@ use harness_pool::{
     BehaviorProfile, ProfileConfig, ProfileSummary, Rate, RouteContext, Scope, SelectSiblings,
     SiblingPool,
 };
-use harness_router::{FixedSelector, RandomSelector, Router, RouterConfig, embedded_voters};
+use harness_router::{
+    FixedSelector, RandomSelector, ReanchorReport, Router, RouterConfig, embedded_voters,
+};
 
 use super::arms::{NoSelector, Shared};
 use crate::arm::Arm;
@@ -72,6 +74,19 @@ impl Chooser {
             Self::Random(selector) => selector,
             Self::Fixed(selector) => selector,
             Self::Router(router) => router.as_mut(),
+        }
+    }
+
+    /// Whether re-anchoring makes rollouts.
+    pub(super) const fn is_probing(&self) -> bool {
+        matches!(self, Self::Router(_))
+    }
+
+    /// How base and siblings changed at the last re-anchoring, if a router chooses.
+    pub(super) fn last_reanchor(&self) -> Option<&ReanchorReport> {
+        match self {
+            Self::Router(router) => router.last_reanchor(),
+            Self::Nobody(_) | Self::Random(_) | Self::Fixed(_) => None,
         }
     }
 

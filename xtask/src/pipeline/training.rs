@@ -8,8 +8,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use env_appworld::AppWorldMaker;
 use harness_core::{ExecOptions, Outcome, RolloutRole, Seed, Split, Task, Trajectory};
+use harness_router::ReanchorReport;
 use rand::seq::SliceRandom as _;
-use rescue_grpo::{GrpoConfig, NanoLearner, OutcomeCounts, Runtime, StepReport, step};
+use rescue_grpo::{GrpoConfig, NanoLearner, OutcomeCounts, RescueMode, Runtime, StepReport, step};
 use serde::Serialize;
 
 use super::anchor::AnchorProbe;
@@ -53,10 +54,10 @@ pub(super) fn run_arm(
         training.reanchor(&mut chooser)?;
     }
     training.measure()?;
-    while training.result.rollouts < budget {
+    while let Some(n_tasks) = training.affordable() {
         training.judge_charged()?;
         let before = training.result.rollouts;
-        training.step(&mut chooser, trajectories)?;
+        training.step(n_tasks, &mut chooser, trajectories)?;
         progress.advance(training.result.rollouts - before);
         training.look_halfway(budget)?;
     }
@@ -136,6 +137,28 @@ impl<'a> Training<'a> {
         })
     }
 
+    /// What is left of the budget.
+    fn left(&self) -> u64 {
+        let budget = self.shared.config.run.budget_rollouts;
+        budget.saturating_sub(self.result.rollouts)
+    }
+
+    /// Tasks of the next step: as many as the settings say, fewer where the budget would not last if all of
+    /// them failed; `None` once less than 1 % of the budget is left, or not enough for one task. So every arm
+    /// spends its budget to within 1 % and none spends more.
+    fn affordable(&self) -> Option<usize> {
+        let grpo = &self.grpo;
+        let groups = match grpo.rescue {
+            RescueMode::Off | RescueMode::Always => 1,
+            RescueMode::BaseAgain | RescueMode::Siblings => 2,
+        };
+        let rounds = 1 + u64::from(grpo.resample_rounds);
+        let per_task = groups * rounds * grpo.group_size as u64;
+        let n = (self.left() / per_task).min(grpo.tasks_per_step as u64) as usize;
+        let is_over = 100 * self.left() < self.shared.config.run.budget_rollouts;
+        (n > 0 && !is_over).then_some(n)
+    }
+
     fn has_siblings(&self) -> bool {
         self.result.arm.uses_siblings() && !self.shared.pool.is_empty()
     }
@@ -158,13 +181,26 @@ impl<'a> Training<'a> {
         (drawn..drawn + n as u64).map(|i| of(i, self)).collect()
     }
 
-    fn step(&mut self, chooser: &mut Chooser, trajectories: &mut JsonLines) -> anyhow::Result<()> {
+    fn step(
+        &mut self,
+        n_tasks: usize,
+        chooser: &mut Chooser,
+        trajectories: &mut JsonLines,
+    ) -> anyhow::Result<()> {
         let number = self.result.steps;
         if self.has_siblings() && self.grpo.is_reanchor_due(number) {
             self.reanchor(chooser)?;
         }
-        let n_rounds = 1 + self.grpo.resample_rounds as usize;
-        let drawn = self.draw(n_rounds * self.grpo.tasks_per_step);
+        // What the probes took may leave less than was affordable before them.
+        let Some(n_tasks) = self.affordable().map(|n| n.min(n_tasks)) else {
+            return Ok(());
+        };
+        let grpo = GrpoConfig {
+            tasks_per_step: n_tasks,
+            ..self.grpo.clone()
+        };
+        let n_rounds = 1 + grpo.resample_rounds as usize;
+        let drawn = self.draw(n_rounds * n_tasks);
         let is_kept = number.is_multiple_of(self.shared.config.run.keep_every_steps.max(1));
         let shared = self.shared;
         let routed = &mut self.result.routed;
@@ -197,7 +233,7 @@ impl<'a> Training<'a> {
             &mut runtime,
             self.shared.pool,
             chooser.selector(),
-            &self.grpo,
+            &grpo,
         )
         .with_context(|| format!("{}: step {number}", self.result.arm))?;
         self.drawn += report.n_tasks;
@@ -320,14 +356,27 @@ impl<'a> Training<'a> {
         )
     }
 
+    /// Refreshes the profiles, if the budget lasts for it.
     fn reanchor(&mut self, chooser: &mut Chooser) -> anyhow::Result<()> {
         let mut probe = self.probe();
+        if chooser.is_probing() && probe.cost() > self.left() {
+            return Ok(());
+        }
         let selector = chooser.selector();
         selector.reanchor(&mut probe).context("re-anchoring")?;
         let (n_rollouts, tokens) = (probe.n_rollouts, probe.tokens);
         self.result.rollouts += n_rollouts;
         self.result.probe_rollouts += n_rollouts;
         self.result.tokens += tokens;
+        if let Some(reanchor) = chooser.last_reanchor() {
+            self.result.metrics.push(serde_json::to_value(AnchorLine {
+                arm: self.result.arm,
+                seed: self.result.seed,
+                step: self.result.steps,
+                rollouts: self.result.rollouts,
+                reanchor,
+            })?);
+        }
         Ok(())
     }
 }
@@ -342,6 +391,16 @@ const fn by_name(counts: &OutcomeCounts) -> [(Outcome, u64); 6] {
         (Outcome::VerifierError, counts.verifier_error),
         (Outcome::Cancelled, counts.cancelled),
     ]
+}
+
+/// The line of a re-anchoring: how base and siblings changed, each apart.
+#[derive(Serialize)]
+struct AnchorLine<'a> {
+    arm: Arm,
+    seed: u64,
+    step: u64,
+    rollouts: u64,
+    reanchor: &'a ReanchorReport,
 }
 
 #[derive(Serialize)]

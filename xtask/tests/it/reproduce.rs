@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use harness_pool::{BehaviorProfile, EvidenceRow, Scope, SiblingPool};
 use serde_json::Value;
 use xtask::report::strip_time_keys;
 
@@ -24,7 +25,7 @@ fn reproduce(folder: &Path, out: &str, threads: &str) -> Value {
             "--threads",
             threads,
             "--set",
-            "run.budget_rollouts=120",
+            "run.budget_rollouts=300",
             "--set",
             "evolution.candidates=3",
         ],
@@ -59,7 +60,55 @@ fn the_same_seed_gives_the_same_bytes_on_one_and_on_two_threads() {
             "{arm}"
         );
     }
-    assert!(one["rank1"].is_null() && one["nonstationarity"].is_null());
+    for measured in ["rank1", "nonstationarity", "transfer", "harness_by_family"] {
+        assert!(!one[measured].is_null(), "{measured}");
+    }
+    assert!(one["controls"]["identity"]["difference"]["mean"].is_number());
+    assert!(one["ablations"]["sibling_dropout"]["minus_harness_s"]["mean"].is_number());
+    budgets_are_equal(&one);
+    profiles_come_from_their_rows(&folder.path().join("one"), &one);
+}
+
+/// Every arm, variants among them, spends its 300 rollouts to within 1 %, or a task's attempts.
+fn budgets_are_equal(report: &Value) {
+    let arms = report["arms"].as_object().expect("arms").values();
+    let ablations = report["ablations"].as_object().expect("ablations").values();
+    for arm in arms.chain(ablations) {
+        let rollouts = arm["rollouts"].as_u64().expect("a count");
+        assert!((285..=300).contains(&rollouts), "{rollouts}");
+    }
+}
+
+/// Every profile of a run is a function of its rows, and what the report says of it is too.
+fn profiles_come_from_their_rows(run: &Path, report: &Value) {
+    let pool = SiblingPool::load(run.join("pool.json")).expect("a pool");
+    let mut n = 0;
+    for entry in fs::read_dir(run.join("profiles")).expect("profiles") {
+        let path = entry.expect("an entry").path();
+        let profile = BehaviorProfile::load(&path).expect("a profile");
+        let mut rows: Vec<EvidenceRow> = profile.rows().cloned().collect();
+        rows.reverse();
+        rows.extend(rows.clone());
+        let version = profile.policy_version();
+        let again = BehaviorProfile::from_rows(rows, version, profile.config()).expect("rows");
+        assert_eq!(again, profile, "{}", path.display());
+        for id in pool.ids() {
+            let summary = |p: &BehaviorProfile| p.summary(id, pool.base_id(), Scope::All);
+            assert_eq!(summary(&again), summary(&profile));
+            if path.ends_with("harness_s-s1.json") {
+                let name = &pool.get(id).expect("a sibling").name;
+                let rows = report["profiles"].as_array().expect("rows of profiles");
+                let told = rows
+                    .iter()
+                    .find(|r| r["at"] == "end" && r["harness"] == name.as_str());
+                let told = told.expect("a row for each sibling");
+                assert_eq!(told["attempts"], summary(&profile).attempts);
+                assert_eq!(told["rescue"]["mean"], summary(&profile).rescue.mean);
+            }
+        }
+        n += 1;
+    }
+    assert!(n >= 3, "{n} profiles");
 }
 
 /// Copies the shipped warm start into a folder.

@@ -222,6 +222,42 @@ fn resampling_stops_at_enough_groups_that_teach() {
     assert!(report.update.is_some() && report.warnings(2).is_empty());
 }
 
+/// A pool of siblings whose only rule never acts.
+fn identity_pool() -> SiblingPool {
+    let spoken = pool(&["good", "other"]);
+    let base = spoken.base().clone();
+    let mut builder = harness_pool::PoolBuilder::new(base, "p".into(), "t".into());
+    for sibling in spoken.siblings() {
+        let mut silent = sibling.clone();
+        let always = Box::new(harness_core::Condition::Always);
+        silent.harness.overlay.rules[0].when = harness_core::Condition::Not(always);
+        builder.add(silent).unwrap();
+    }
+    builder.freeze()
+}
+
+#[test]
+fn identity_siblings_are_the_matched_control_to_the_bit() {
+    for context in [Context::Base, Context::Sibling, Context::BaseIs] {
+        let luck = || {
+            FakeLearner::new(|_, seed| {
+                let knows = seed.value().is_multiple_of(7);
+                if knows { "x".into() } else { "no".into() }
+            })
+        };
+        let mut matched = World::new(luck(), 12).mode(RescueMode::BaseAgain);
+        let (control, _) = matched.step().unwrap();
+        let mut identity = World::new(luck(), 12);
+        identity.pool = identity_pool();
+        identity.selector = FakeSelector::of(&identity.pool);
+        identity.config.context = context;
+        let (report, _) = identity.step().unwrap();
+        assert!(control.groups.rescued > 0, "{:?}", control.groups);
+        assert_eq!(report.groups, control.groups);
+        assert_eq!(identity.learner.batches, matched.learner.batches);
+    }
+}
+
 #[test]
 fn dropped_words_make_every_second_attempt_and_are_no_evidence() {
     let mut world = World::new(always_failing(), 1);
