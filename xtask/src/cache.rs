@@ -154,14 +154,11 @@ pub fn content_hash(value: &impl Serialize) -> anyhow::Result<String> {
         .to_string())
 }
 
-/// The hash of the running program's file: another build is another fingerprint.
-///
-/// # Errors
-/// The program's own file cannot be found or read.
-pub fn build_fingerprint() -> anyhow::Result<String> {
-    let path = std::env::current_exe().context("finding this program's own file")?;
-    let bytes = fs::read(&path).with_context(|| format!("reading `{}`", path.display()))?;
-    Ok(blake3::hash(&bytes).to_hex().to_string())
+/// The fingerprint of the code that results depend on: all library crates, the training pipeline, the locked
+/// dependencies and the compiler's settings, hashed when this program was built. A change of reports,
+/// statistics, documents or the command line leaves it as it is.
+pub const fn build_fingerprint() -> &'static str {
+    env!("RESULT_SOURCES")
 }
 
 /// The entry's value if it is there and whole. A bad entry is removed.

@@ -237,7 +237,7 @@ fn cache(is_bypassed: bool) -> anyhow::Result<Cache> {
         return Ok(Cache::disabled());
     }
     let root = tidy::workspace_root().join(CACHE_FOLDER);
-    Ok(Cache::new(root, build_fingerprint()?))
+    Ok(Cache::new(root, build_fingerprint()))
 }
 
 /// Refuses before anything is written if this build cannot train.
