@@ -61,10 +61,18 @@ pub(super) fn probability(value: Option<f64>) -> String {
 
 /// `12,345`.
 pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
+    grouped(&n.to_string())
+}
+
+/// A mean of counts, without decimals: `12,345`.
+pub(super) fn whole(mean: f64) -> String {
+    grouped(&format!("{:.0}", mean.max(0.0)))
+}
+
+fn grouped(digits: &str) -> String {
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

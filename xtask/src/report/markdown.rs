@@ -115,9 +115,9 @@ fn matrix(out: &mut String, title: &str, corner: &str, values: &Matrix) {
 fn heat_maps(report: &Report, out: &mut String) {
     for moment in report.harness_by_family.iter().flatten() {
         let title = format!(
-            "Harness by family: {} ({:.0} rollouts per seed)",
+            "Harness by family: {} ({} rollouts per seed)",
             safe(&moment.at),
-            moment.rollouts
+            super::format::whole(moment.rollouts)
         );
         matrix(out, &title, "harness", &moment.success);
         sentence(out, words::matrix_words(moment));

@@ -288,7 +288,7 @@ fn controls() -> BTreeMap<String, ControlReport> {
 
 fn matrix(at: &str, rollouts: f64) -> HarnessMatrix {
     let lift = rollouts / 40_000.0;
-    let cell = |own: bool, i: usize| Some(if own { 0.72 } else { 0.1 + 0.04 * i as f64 } + lift);
+    let cell = |own: bool, i: usize| Some(if own { 0.52 } else { 0.1 + 0.04 * i as f64 } + lift);
     let row = |sibling: Option<usize>| {
         let cells = FAMILIES.iter().enumerate();
         cells

@@ -156,7 +156,7 @@ pub(super) fn outcomes(report: &Report) -> Option<Table> {
         .map(|(name, arm)| {
             let counts = harness_core::Outcome::ALL.map(|outcome| {
                 let known = arm.outcomes.get(outcome.as_str()).copied();
-                known.map_or_else(|| DASH.into(), count)
+                count(known.unwrap_or_default())
             });
             std::iter::once(name.to_owned()).chain(counts).collect()
         });

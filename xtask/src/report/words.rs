@@ -1,7 +1,7 @@
 //! What the numbers of a report say, in sentences for both of its forms. Every number in them is one of the
 //! report.
 
-use super::format::{DASH, bounds, count, decimal, estimate, percent, share, signed};
+use super::format::{DASH, bounds, decimal, estimate, percent, share, signed, whole};
 use super::tables::{NamedDelta, arms_in_order, named_deltas};
 use super::{HarnessMatrix, Report, SweepLevel};
 use crate::stats::Estimate;
@@ -57,15 +57,14 @@ fn sign(estimate: &Estimate) -> Sign {
 
 /// The answer in one sentence.
 pub(super) fn verdict(report: &Report) -> String {
-    let [matched, alone, ..] = named_deltas(report);
+    let [matched, alone, _, charged] = named_deltas(report);
     let Some(value) = matched.value else {
         return match alone.value {
             Some(_) => "Open: rescue was compared with GRPO alone, but not with the matched control, so siblings cannot be told from more rollouts.".into(),
             None => "No answer: this run did not compare rescue with the same rollouts spent on the base.".into(),
         };
     };
-    let over_seeds = matched.t_interval.map(sign);
-    let text = match (sign(value), over_seeds) {
+    let text = match (sign(value), matched.t_interval.map(sign)) {
         (Sign::Above, Some(Sign::Above)) => {
             "Yes: rescue by siblings beats the same number of rollouts spent on the base."
         }
@@ -79,25 +78,31 @@ pub(super) fn verdict(report: &Report) -> String {
             "Not shown: rescue by siblings cannot be told apart from the same number of rollouts spent on the base."
         }
     };
-    text.into()
+    format!("{text}{}", if_charged(value, charged.value))
+}
+
+/// What to add to the answer if it does not survive that the pool is charged.
+fn if_charged(amortised: &Estimate, charged: Option<&Estimate>) -> &'static str {
+    match (sign(amortised), charged.map(sign)) {
+        (Sign::Above, Some(Sign::Open)) => {
+            " That takes the pool as given: with the cost of building it charged, no lead is shown."
+        }
+        (Sign::Above, Some(Sign::Below)) => {
+            " That takes the pool as given: with the cost of building it charged, rescue is behind."
+        }
+        _ => "",
+    }
 }
 
 /// The sentences under the verdict: the headline both ways, and the comparison with GRPO alone.
 pub(super) fn evidence(report: &Report) -> Vec<String> {
     let [matched, alone, _, charged] = named_deltas(report);
+    let matched = compared(report, "policy_only_matched", "matched control", &matched);
+    let alone = compared(report, "policy_only", "GRPO alone", &alone);
     let mut out = Vec::new();
-    if let Some(text) = compared(
-        report,
-        "policy_only_matched",
-        "the matched control",
-        &matched,
-    ) {
-        out.push(format!("Pool taken as given (amortised): {text}"));
-    }
+    out.extend(matched.map(|text| format!("Pool taken as given (amortised): {text}")));
     out.extend(charged_words(report, &charged));
-    if let Some(text) = compared(report, "policy_only", "GRPO alone", &alone) {
-        out.push(format!("Against GRPO alone: {text}"));
-    }
+    out.extend(alone.map(|text| format!("Against GRPO alone: {text}")));
     out
 }
 
@@ -106,38 +111,48 @@ fn compared(report: &Report, other: &str, other_words: &str, delta: &NamedDelta)
     let success = |arm: &str| report.arms.get(arm)?.base_success.as_ref();
     let solved = match (success("harness_s"), success(other)) {
         (Some(own), Some(other)) => format!(
-            "on {} test tasks harness_s solved {} %, {other_words} {} %; the difference is ",
+            "on {} test tasks harness_s solved {} %, {other_words} {} %: ",
             report.n_test_tasks,
             percent(own.mean),
             percent(other.mean)
         ),
-        _ => "the difference is ".into(),
+        _ => String::new(),
     };
     Some(format!("{solved}{}", difference_words(value, delta)))
 }
 
-/// `+12.3 points (95 % interval ..., which excludes zero; ...). All 5 seeds agree.`
+/// `+12.3 points (95 % interval [..] by bootstrap, [..] by t over seeds: both exclude zero). All 5 seeds agree.`
 fn difference_words(value: &Estimate, delta: &NamedDelta) -> String {
-    let over_seeds = delta.t_interval.map_or_else(String::new, |t| {
-        format!(
-            "; t interval over seeds {}, which {}",
+    let intervals = match delta.t_interval {
+        None => format!("{}, which {}", bounds(value.ci95, signed), excludes(value)),
+        Some(t) => format!(
+            "{} by bootstrap, {} by t over seeds: {}",
+            bounds(value.ci95, signed),
             bounds(t.ci95, signed),
-            excludes(t)
-        )
-    });
+            both_exclude(value, t)
+        ),
+    };
     let agreement = delta.agreement.map_or_else(String::new, |a| {
         if a.agree == a.n {
-            format!(" Every one of the {} seeds agrees in sign.", a.n)
+            format!(" Every one of the {} seeds agrees.", a.n)
         } else {
-            format!(" {} of {} seeds agree in sign.", a.agree, a.n)
+            format!(" {} of {} seeds agree.", a.agree, a.n)
         }
     });
     format!(
-        "{} points (95 % bootstrap interval {}, which {}{over_seeds}).{agreement}",
-        signed(value.mean),
-        bounds(value.ci95, signed),
-        excludes(value)
+        "{} points (95 % interval {intervals}).{agreement}",
+        signed(value.mean)
     )
+}
+
+fn both_exclude(bootstrap: &Estimate, over_seeds: &Estimate) -> &'static str {
+    let is_open = |estimate| sign(estimate) == Sign::Open;
+    match (is_open(bootstrap), is_open(over_seeds)) {
+        (false, false) => "both exclude zero",
+        (true, true) => "both include zero",
+        (false, true) => "only the bootstrap excludes zero",
+        (true, false) => "only t excludes zero",
+    }
 }
 
 fn excludes(estimate: &Estimate) -> &'static str {
@@ -149,11 +164,18 @@ fn excludes(estimate: &Estimate) -> &'static str {
 
 fn charged_words(report: &Report, charged: &NamedDelta) -> Option<String> {
     let value = charged.value?;
-    let at = report.delta.charged.at_rollouts.map_or_else(String::new, |at| {
-        format!("harness_s is judged at {} rollouts per seed, what building the pool left of the budget; ", count(at.round() as u64))
-    });
+    let at = report
+        .delta
+        .charged
+        .at_rollouts
+        .map_or_else(String::new, |at| {
+            format!(
+                "harness_s judged at {} rollouts per seed, what the pool left of the budget: ",
+                whole(at)
+            )
+        });
     let words = difference_words(value, charged);
-    Some(format!("Pool charged: {at}the difference is {words}"))
+    Some(format!("Pool charged: {at}{words}"))
 }
 
 /// Why the answer is what it is: what rescue could and did do during training.
@@ -358,4 +380,69 @@ pub(super) fn rank1_words(report: &Report) -> Option<String> {
         share(Some(router.mean)),
         share(Some(base.mean))
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::rich;
+    use super::*;
+
+    #[track_caller]
+    fn check(matched: [f64; 2], t: [f64; 2], charged: [f64; 2], expect: &str) {
+        let mut report = rich();
+        let estimate = |ci95: [f64; 2]| Estimate {
+            mean: f64::midpoint(ci95[0], ci95[1]),
+            ci95,
+            n: 5,
+        };
+        let name = "harness_s_minus_policy_only_matched";
+        report.delta.harness_s_minus_policy_only_matched = Some(estimate(matched));
+        report.delta.t_interval.insert(name.into(), estimate(t));
+        report.delta.charged.harness_s_minus_policy_only_matched = Some(estimate(charged));
+        let text = verdict(&report);
+        assert!(text.starts_with(expect), "{text}");
+    }
+
+    #[test]
+    fn the_verdict_is_that_of_the_intervals() {
+        let (up, open, down) = ([0.1, 0.3], [-0.1, 0.3], [-0.3, -0.1]);
+        check(up, up, up, "Yes");
+        check(up, open, up, "Probably");
+        check(open, up, up, "Not shown");
+        check(open, open, open, "Not shown");
+        check(down, down, down, "No:");
+    }
+
+    #[test]
+    fn a_lead_that_the_pool_eats_is_said_to_be_none() {
+        let mut report = rich();
+        let charged = &mut report.delta.charged.harness_s_minus_policy_only_matched;
+        *charged = Some(Estimate {
+            mean: 0.0,
+            ci95: [-0.1, 0.1],
+            n: 5,
+        });
+        assert!(verdict(&report).ends_with("no lead is shown."));
+    }
+
+    #[test]
+    fn without_the_control_siblings_are_not_told_from_rollouts() {
+        let mut report = rich();
+        report.delta.harness_s_minus_policy_only_matched = None;
+        assert!(verdict(&report).starts_with("Open"));
+        assert!(
+            evidence(&report)
+                .iter()
+                .any(|text| text.starts_with("Against GRPO alone"))
+        );
+    }
+
+    #[test]
+    fn evidence_reads_as_a_sentence() {
+        let text = &evidence(&rich())[0];
+        let expect = "Pool taken as given (amortised): on 96 test tasks harness_s solved 61.7 %, matched control 42.4 %: \
+                      +19.3 points (95 % interval [+14.7, +24.4] by bootstrap, [+14.3, +24.3] by t over seeds: \
+                      both exclude zero). Every one of the 5 seeds agrees.";
+        assert_eq!(text, expect);
+    }
 }

@@ -60,7 +60,7 @@ fn directions(pool: &PoolReport) -> String {
         .map(|number| direction(pool, number))
         .collect();
     format!(
-        "<h3>Evolution</h3>\n{}<p class=\"legend key\">{}</p>\n{blocks}",
+        "<h3>Evolution</h3>\n{}<p class=\"legend fates\">{}</p>\n{blocks}",
         note(text),
         key.collect::<String>()
     )

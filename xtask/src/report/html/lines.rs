@@ -126,15 +126,16 @@ pub(super) fn sweep(report: &Report) -> String {
         },
         &text,
     );
-    let arms = report
-        .sweep
-        .first()
-        .map(|level| level.arms.keys())
+    let first = report.sweep.first();
+    let mut arms: Vec<&String> = first
         .into_iter()
-        .flatten();
-    let arms: Vec<Series> = arms
-        .map(|arm| series(arm, tables::place(arm), &report.sweep, |l| l.arms.get(arm)))
+        .flat_map(|level| level.arms.keys())
         .collect();
+    arms.sort_by_key(|name| tables::place(name));
+    let arms = arms
+        .into_iter()
+        .map(|arm| series(arm, tables::place(arm), &report.sweep, |l| l.arms.get(arm)));
+    let arms: Vec<Series> = arms.collect();
     let label = "Success of the arms over the base's chance per attempt";
     let y_label = "% of test tasks solved";
     let success = figure(

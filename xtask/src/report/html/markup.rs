@@ -68,9 +68,8 @@ pub(super) fn table(table: Option<Table>) -> String {
 }
 
 fn head<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names
-        .map(|name| format!("<th>{}</th>", escape(name)))
-        .collect()
+    let cell = |name: &str| format!("<th>{}</th>", escape(name));
+    names.map(cell).collect()
 }
 
 /// A table behind a summary that opens it.
@@ -84,21 +83,23 @@ pub(super) fn folded(summary: &str, content: &str) -> String {
     )
 }
 
-/// A table of shares whose background shows them; the greatest of each column is framed.
+/// A table of shares whose background shows them; one that is greater than all others of its column is
+/// framed.
 pub(super) fn heat_map(caption: &str, corner: &str, matrix: &Matrix) -> String {
     if matrix.is_empty() {
         return String::new();
     }
     let columns = columns(matrix);
     let value = |row: &str, column: &String| matrix.get(row)?.get(column).copied().flatten();
-    let best = |column: &String| {
-        let values = matrix.keys().filter_map(|row| value(row, column));
-        values.fold(f64::NEG_INFINITY, f64::max)
+    let is_best = |row: &str, column: &String| {
+        let others = matrix.keys().filter(|name| *name != row);
+        let mut others = others.filter_map(|name| value(name, column));
+        value(row, column).is_some_and(|own| others.all(|other| own > other))
     };
     let row = |name: &String| {
         let cells = columns
             .iter()
-            .map(|column| heat(value(name, column), best(column)));
+            .map(|column| heat(value(name, column), is_best(name, column)));
         format!(
             "<tr><td>{}</td>{}</tr>\n",
             escape(name),
@@ -114,8 +115,7 @@ pub(super) fn heat_map(caption: &str, corner: &str, matrix: &Matrix) -> String {
     )
 }
 
-fn heat(value: Option<f64>, best: f64) -> String {
-    let is_best = value.is_some_and(|v| v > 0.0 && v >= best);
+fn heat(value: Option<f64>, is_best: bool) -> String {
     let class = if is_best { "heat best" } else { "heat" };
     format!(
         "<td class=\"{class}\" style=\"background:{}\">{}</td>",

@@ -4,24 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::parts;
 use super::markup::{escape, folded, heat_map, note, shade, table};
-use crate::report::format::{estimate, percent};
+use crate::report::format::{estimate, percent, whole};
 use crate::report::svg::{Kind, Plot, Row, Series, XAxis, colours, look_of, rows};
 use crate::report::tables::{self, rank1_columns, rank1_rows};
-use crate::report::{ProfileRow, Rank1Row, Report, Routed, Transfer, words};
+use crate::report::{
+    ArmReport, HarnessMatrix, ProfileRow, Rank1Row, Report, Routed, Transfer, words,
+};
 
 pub(super) fn matrices(report: &Report) -> String {
-    let matrices = report.harness_by_family.iter().flatten();
-    let maps: String = matrices
-        .map(|matrix| {
-            let caption = format!(
-                "At the {} of training ({:.0} rollouts per seed)",
-                matrix.at, matrix.rollouts
-            );
-            let map = heat_map(&caption, "harness", &matrix.success);
-            let said = words::matrix_words(matrix).map_or_else(String::new, |text| note(&text));
-            format!("{map}{said}")
-        })
-        .collect();
+    let moments = report.harness_by_family.iter().flatten();
+    let maps: String = moments.map(moment).collect();
     if maps.is_empty() {
         return maps;
     }
@@ -31,12 +23,25 @@ pub(super) fn matrices(report: &Report) -> String {
     format!("{maps}{}", note(text))
 }
 
+fn moment(matrix: &HarnessMatrix) -> String {
+    let rollouts = whole(matrix.rollouts);
+    let caption = format!(
+        "At the {} of training ({rollouts} rollouts per seed)",
+        matrix.at
+    );
+    let map = heat_map(&caption, "harness", &matrix.success);
+    let said = words::matrix_words(matrix).map_or_else(String::new, |text| note(&text));
+    format!("{map}{said}")
+}
+
 pub(super) fn routed(report: &Report) -> String {
     let arms = tables::arms_in_order(report).into_iter();
-    let grids: String = arms
-        .filter(|(_, arm)| !arm.routed.is_empty())
-        .map(|(name, arm)| routed_grid(name, &arm.routed))
-        .collect();
+    let arms = arms.filter(|(_, arm)| !arm.routed.is_empty());
+    let (main, rest): (Vec<_>, Vec<_>) = arms.partition(|(name, _)| *name == "harness_s");
+    let grid = |(name, arm): &(&str, &ArmReport)| routed_grid(name, &arm.routed);
+    let others: String = rest.iter().map(grid).collect();
+    let main: String = main.iter().map(grid).collect();
+    let grids = format!("{main}{}", folded("The same for other arms", &others));
     if grids.is_empty() {
         return grids;
     }
@@ -70,24 +75,11 @@ fn routed_grid(arm: &str, routes: &BTreeMap<String, BTreeMap<String, Routed>>) -
 }
 
 pub(super) fn transfer(report: &Report) -> String {
-    let mut out = String::new();
-    if let Some(transfer) = &report.transfer {
-        for (behaviour, picture) in dumbbells(transfer) {
-            out.push_str(&format!("<h3>{}</h3>\n{picture}\n", escape(behaviour)));
-        }
-        if !out.is_empty() {
-            out.push_str(&note(
-                "How often the policy shows a behaviour under the base harness, without any sibling: \
-                 the empty circle is the policy before training, the full one after. \
-                 A behaviour that rises with rescue and not with the control was learned from siblings.",
-            ));
-            out.push_str(&folded(
-                "The rates as numbers",
-                &table(tables::transfer(report)),
-            ));
-        }
-        out.push_str(&support_gap(report, &transfer.support_gap));
-    }
+    let transfer = report.transfer.as_ref();
+    let mut out = transfer.map_or_else(String::new, |transfer| {
+        let gap = support_gap(report, &transfer.support_gap);
+        format!("{}{gap}", behaviours(report, transfer))
+    });
     if let Some(numbers) = tables::nonstationarity(report) {
         out.push_str("<h3>Do the siblings change places as the policy learns?</h3>\n");
         out.push_str(&table(Some(numbers)));
@@ -99,8 +91,21 @@ pub(super) fn transfer(report: &Report) -> String {
     out
 }
 
-fn dumbbells(transfer: &Transfer) -> impl Iterator<Item = (&String, String)> {
-    transfer.behaviours.iter().filter_map(|(behaviour, arms)| {
+fn behaviours(report: &Report, transfer: &Transfer) -> String {
+    let pictures = dumbbells(transfer);
+    if pictures.is_empty() {
+        return pictures;
+    }
+    let text = "How often the policy shows a behaviour under the base harness, without any sibling: \
+                the empty circle is the policy before training, the full one after. \
+                A behaviour that rises with rescue and not with the control was learned from siblings.";
+    let numbers = folded("The rates as numbers", &table(tables::transfer(report)));
+    format!("{pictures}{}{numbers}", note(text))
+}
+
+/// A picture for each behaviour that was measured before and after.
+fn dumbbells(transfer: &Transfer) -> String {
+    let pictures = transfer.behaviours.iter().filter_map(|(behaviour, arms)| {
         let mut arms: Vec<_> = arms.iter().collect();
         arms.sort_by_key(|(name, _)| tables::place(name));
         let row = |(arm, rate): &(&String, &crate::report::BeforeAfter)| {
@@ -119,8 +124,16 @@ fn dumbbells(transfer: &Transfer) -> impl Iterator<Item = (&String, String)> {
         let all: Vec<_> = arms.iter().filter_map(row).collect();
         let label = format!("Rate of {behaviour} before and after training");
         let picture = rows(&label, "% under the base harness", &all);
-        (!picture.is_empty()).then_some((behaviour, picture))
-    })
+        let title = escape(behaviour);
+        (!picture.is_empty()).then(|| {
+            format!(
+                "<h3>{title}</h3>
+{picture}
+"
+            )
+        })
+    });
+    pictures.collect()
 }
 
 fn support_gap(report: &Report, gap: &[f64]) -> String {

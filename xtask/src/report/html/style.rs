@@ -17,13 +17,14 @@ svg .grid{stroke:#e2e2e2}svg .zero{stroke:#555}svg .tick{fill:#444;font-size:11p
 svg .band{fill-opacity:.14}svg .halo{paint-order:stroke;stroke:#fff;stroke-width:4px}\
 svg.key{display:inline-block;width:34px;height:12px;vertical-align:-1px}\
 svg.sign{display:inline-block;width:16px;height:16px;vertical-align:-3px}\
-.legend{font-size:.9rem}.legend span{white-space:nowrap;margin-right:.9rem}\
+.legend{font-size:.9rem}.legend span{white-space:nowrap;margin-right:.9rem}.legend.fates span{display:block;white-space:normal}\
 .scroll{overflow-x:auto;margin:.4rem 0 .8rem}\
 table{border-collapse:collapse;font-size:.87rem;font-variant-numeric:tabular-nums;line-height:1.35}\
 caption{text-align:left;font-weight:600;padding:.3rem 0}\
 th,td{padding:.28rem .55rem;border-bottom:1px solid #ddd;text-align:right;vertical-align:top}\
 td{white-space:nowrap}td.long{white-space:normal;min-width:11rem;text-align:left}\
-th{font-weight:600;vertical-align:bottom}th:first-child,td:first-child{text-align:left}\
+th{font-weight:600;vertical-align:bottom;min-width:4.6rem}\
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:#fff}\
 td.heat{text-align:center;border:1px solid #fff}td.best{outline:2px solid #1b1b1b;outline-offset:-2px}\
 details{margin:.4rem 0}summary{cursor:pointer;font-weight:600}\
 .candidates{list-style:none;padding:0;font-size:.9rem}.candidates li{border-bottom:1px solid #eee;padding:.3rem 0}\
@@ -31,6 +32,6 @@ details{margin:.4rem 0}summary{cursor:pointer;font-weight:600}\
 @media (max-width:30rem){body{padding:.7rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.4rem}}\
 @media print{body{max-width:none;padding:0;font-size:10.5pt}\
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}\
-h2,h3,caption{break-after:avoid}svg,tr,li,.verdict,.warning,.legend{break-inside:avoid}svg{max-width:13cm}\
+h2,h3,caption{break-after:avoid}svg,tr,li,.verdict,.warning,.legend{break-inside:avoid}svg{max-width:12cm}th:first-child,td:first-child{position:static}\
 .scroll{overflow:visible}table{font-size:7.5pt}td{white-space:normal}td.long{min-width:0}th,td{padding:.15rem .3rem}\
 details::details-content{content-visibility:visible;display:block}}";

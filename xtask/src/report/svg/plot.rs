@@ -124,7 +124,7 @@ impl Plot<'_> {
     fn x_tick(&self, tick: f64) -> String {
         match self.x_axis {
             XAxis::LogShares => percent_label(tick),
-            _ => super::super::format::count(tick.round() as u64),
+            _ => super::super::format::whole(tick),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Row {
         } else {
             9.0
         };
-        lines + dots + 22.0
+        lines + dots + 25.0
     }
 }
 
@@ -126,9 +126,14 @@ fn scale(rows: &[Row]) -> Scale {
 
 fn draw(out: &mut String, row: &Row, top: f64, x: &Scale) {
     let label = shortened(&row.label);
-    text(out, "name halo", "start", [4.0, top + 13.0], &label);
+    let strip = if row.is_tall() { 31.0 } else { 17.0 };
+    push(
+        out,
+        format_args!("<rect y=\"{top:.1}\" width=\"{WIDTH}\" height=\"{strip}\" fill=\"#fff\"/>"),
+    );
+    text(out, "name", "start", [4.0, top + 13.0], &label);
     let second = top + if row.is_tall() { 27.0 } else { 13.0 };
-    text(out, "halo", "end", [WIDTH - 4.0, second], &row.text);
+    text(out, "", "end", [WIDTH - 4.0, second], &row.text);
     let y = second + 13.0;
     match row.kind {
         Kind::Difference => difference(out, row, y, x),
@@ -174,13 +179,17 @@ fn difference(out: &mut String, row: &Row, y: f64, x: &Scale) {
             y + 7.0
         ),
     );
+    dots(out, row, y + 9.0, x);
+}
+
+fn dots(out: &mut String, row: &Row, y: f64, x: &Scale) {
     for dot in &row.dots {
         push(
             out,
             format_args!(
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\" fill=\"#fff\" stroke=\"{colour}\" stroke-width=\"1.4\"/>",
+                "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"2.6\" fill=\"#fff\" stroke=\"{}\" stroke-width=\"1.4\"/>",
                 x.at(*dot),
-                y + 9.0
+                row.colour
             ),
         );
     }
@@ -201,6 +210,7 @@ fn bar(out: &mut String, row: &Row, y: f64, x: &Scale) {
         stroke(out, ci95.map(|v| x.at(v)), y - 1.0, 3.6, "#fff");
         stroke(out, ci95.map(|v| x.at(v)), y - 1.0, 1.6, "#000");
     }
+    dots(out, row, y + 10.0, x);
 }
 
 fn dumbbell(out: &mut String, row: &Row, from: f64, y: f64, x: &Scale) {
