@@ -142,6 +142,61 @@ mod tests {
         assert!(!page.contains("Not measured in this run"));
     }
 
+    /// The content of a section.
+    #[track_caller]
+    fn part<'a>(page: &'a str, title: &str) -> &'a str {
+        let (_, rest) = page.split_once(&format!("<h2>{title}</h2>")).expect(title);
+        rest.split("</section>").next().unwrap()
+    }
+
+    #[test]
+    fn pictures_show_what_was_measured() {
+        let page = html(&rich());
+        let check = |title, what: &str, n| {
+            let found = part(&page, title).matches(what).count();
+            assert_eq!(found, n, "{title}: {what}");
+        };
+        check("Differences", "Z\" fill=", 4);
+        check("Differences", "<circle", 20);
+        check(
+            "How the gap depends on the base&#39;s chance",
+            "<svg viewBox=\"0 0 440",
+            2,
+        );
+        check(
+            "Which harness solves what, as the policy learns",
+            "<caption>",
+            3,
+        );
+        check(
+            "One harness for each task, no failed attempt to look at: Rank-1",
+            "height=\"11\"",
+            10,
+        );
+        check(
+            "The pool and how it grew",
+            "<span class=\"fate\">admitted",
+            2,
+        );
+        check(
+            "The pool and how it grew",
+            "<span class=\"fate\">not confirmed",
+            1,
+        );
+        check("The pool and how it grew", "<details>", 3);
+        check(
+            "Negative controls: where rescue must gain nothing",
+            "<td>NO</td>",
+            1,
+        );
+        check(
+            "Ablations: the method with one thing changed",
+            "Z\" fill=",
+            3,
+        );
+        check("What it cost", "<td>60,204</td>", 8);
+    }
+
     #[test]
     fn an_old_report_names_what_it_lacks() {
         let page = html(&sample());

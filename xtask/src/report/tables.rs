@@ -252,20 +252,10 @@ pub(super) fn controls(report: &Report) -> Option<Table> {
 
 /// Rollouts, tokens and updates of everything that ran.
 pub(super) fn costs(report: &Report) -> Option<Table> {
-    let row = |name: &str, arm: &ArmReport| {
-        vec![
-            name.to_owned(),
-            count(arm.rollouts),
-            count(arm.probe_rollouts),
-            count(arm.tokens),
-            count(arm.updates),
-            count(arm.unprojectable),
-        ]
-    };
     let arms = arms_in_order(report)
         .into_iter()
-        .map(|(name, arm)| row(name, arm));
-    let ablation = |(name, variant): (&String, &AblationReport)| row(name, &variant.arm);
+        .map(|(name, arm)| cost(name, arm));
+    let ablation = |(name, variant): (&String, &AblationReport)| cost(name, &variant.arm);
     let blank = || std::iter::repeat_n(DASH.to_owned(), 4);
     let alone = |name: String, n: u64| [name, count(n)].into_iter().chain(blank()).collect();
     let pools = pool_costs(report).map(|(name, n)| alone(name, n));
@@ -282,6 +272,25 @@ pub(super) fn costs(report: &Report) -> Option<Table> {
     ];
     let rows = arms.chain(report.ablations.iter().map(ablation));
     Table::of(header, rows.chain(pools).chain(measuring))
+}
+
+/// What an arm cost; what old reports do not hold is a dash.
+fn cost(name: &str, arm: &ArmReport) -> Vec<String> {
+    let since = |n: u64| {
+        if arm.updates > 0 {
+            count(n)
+        } else {
+            DASH.into()
+        }
+    };
+    vec![
+        name.to_owned(),
+        count(arm.rollouts),
+        since(arm.probe_rollouts),
+        count(arm.tokens),
+        since(arm.updates),
+        since(arm.unprojectable),
+    ]
 }
 
 /// Rollouts that building each pool took, by a name for the pool.

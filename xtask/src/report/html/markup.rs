@@ -68,7 +68,14 @@ pub(super) fn table(table: Option<Table>) -> String {
 }
 
 fn head<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let cell = |name: &str| format!("<th>{}</th>", escape(name));
+    let cell = |name: &str| {
+        let class = if name.chars().count() > LONG / 2 {
+            " class=\"long\""
+        } else {
+            ""
+        };
+        format!("<th{class}>{}</th>", escape(name))
+    };
     names.map(cell).collect()
 }
 

@@ -23,7 +23,7 @@ table{border-collapse:collapse;font-size:.87rem;font-variant-numeric:tabular-num
 caption{text-align:left;font-weight:600;padding:.3rem 0}\
 th,td{padding:.28rem .55rem;border-bottom:1px solid #ddd;text-align:right;vertical-align:top}\
 td{white-space:nowrap}td.long{white-space:normal;min-width:11rem;text-align:left}\
-th{font-weight:600;vertical-align:bottom;min-width:4.6rem}\
+th{font-weight:600;vertical-align:bottom;min-width:4.2rem}th.long{min-width:8.5rem}\
 th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:#fff}\
 td.heat{text-align:center;border:1px solid #fff}td.best{outline:2px solid #1b1b1b;outline-offset:-2px}\
 details{margin:.4rem 0}summary{cursor:pointer;font-weight:600}\
@@ -33,5 +33,5 @@ details{margin:.4rem 0}summary{cursor:pointer;font-weight:600}\
 @media print{body{max-width:none;padding:0;font-size:10.5pt}\
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}\
 h2,h3,caption{break-after:avoid}svg,tr,li,.verdict,.warning,.legend{break-inside:avoid}svg{max-width:12cm}th:first-child,td:first-child{position:static}\
-.scroll{overflow:visible}table{font-size:7.5pt}td{white-space:normal}td.long{min-width:0}th,td{padding:.15rem .3rem}\
+.scroll{overflow:visible}table{font-size:7.5pt}td{white-space:normal}td.long,th,th.long{min-width:0}th,td{padding:.15rem .3rem}\
 details::details-content{content-visibility:visible;display:block}}";
