@@ -232,20 +232,20 @@ pub(super) fn controls(report: &Report) -> Option<Table> {
         };
         vec![
             name.clone(),
+            holds.to_owned(),
             control.what.clone(),
             control.expected.clone(),
             points(control.difference.as_ref()),
             points(control.t_interval.as_ref()),
-            holds.to_owned(),
         ]
     });
     let header = [
         "control",
+        "holds",
         "what is run",
         "what must come out",
         "difference [bootstrap]",
         "difference [t]",
-        "holds",
     ];
     Table::of(header, rows)
 }

@@ -60,7 +60,7 @@ fn forest(report: &Report) -> String {
         note(
             "Each diamond is a difference of success under the base harness. \
              The thick line is its bootstrap interval, the thin line beneath its t interval over seeds, \
-             the small circles are single seeds. \
+             the small circles are single seeds; a line that runs to the edge goes on beyond it. \
              If a line crosses zero, luck of the draw can explain the difference.",
         )
     };

@@ -46,7 +46,7 @@ impl Row {
             Kind::From(value) => value,
             Kind::Difference | Kind::Bar => 0.0,
         };
-        let intervals = self.ci95.into_iter().chain(self.thin).flatten();
+        let intervals = self.ci95.into_iter().flatten();
         let dots = self.dots.iter().copied();
         [self.value, from].into_iter().chain(intervals).chain(dots)
     }
@@ -97,10 +97,20 @@ pub(in crate::report) fn rows(label: &str, axis_label: &str, rows: &[Row]) -> St
     out
 }
 
+/// An axis with all values and intervals. Thin intervals widen it by as much again at most, so that the few
+/// seeds' wide ones do not squeeze all else; they run to the edge then.
 fn scale(rows: &[Row]) -> Scale {
     let values = rows.iter().flat_map(Row::values);
     let low = values.clone().fold(0.0, f64::min);
     let high = values.fold(0.0, f64::max).max(low + 0.05);
+    let reach = (high - low) / 2.0;
+    let thin = rows.iter().filter_map(|row| row.thin);
+    let (low, high) = thin.fold((low, high), |(from, to), [lower, upper]| {
+        (
+            from.min(lower.max(low - reach)),
+            to.max(upper.min(high + reach)),
+        )
+    });
     let is_share = low >= 0.0 && rows.iter().all(|row| row.kind != Kind::Difference);
     let margin = (high - low) * 0.05;
     let (low, high) = if is_share {
@@ -251,6 +261,16 @@ mod tests {
     fn long_names_are_cut() {
         let text = rows("l", "a", &[row(&"n".repeat(200), 0.5, Kind::Bar)]);
         assert!(text.contains('…') && !text.contains(&"n".repeat(CHARACTERS)));
+    }
+
+    #[test]
+    fn a_wide_thin_interval_does_not_squeeze_the_rest() {
+        let wide = Row {
+            thin: Some([-9.0, 10.0]),
+            ..row("n", 0.5, Kind::Difference)
+        };
+        let scale = scale(&[wide]);
+        assert!(scale.low > -0.5 && scale.high < 1.1, "{scale:?}");
     }
 
     #[test]

@@ -35,10 +35,8 @@ pub(in crate::report) fn tree(label: &str, candidates: &[&Candidate]) -> String 
         .collect();
     for (candidate, place) in candidates.iter().zip(&places) {
         let parent = by_id.get(candidate.parent.as_str());
-        let parent = parent
-            .filter(|[x, _]| *x < place[0])
-            .copied()
-            .unwrap_or(base);
+        let parent = parent.filter(|[x, _]| *x < place[0]);
+        let parent = parent.map_or(base, |[x, y]| [x + behind_label(n_rounds), *y]);
         branch(&mut out, parent, *place, candidate.fate);
     }
     let [x, y] = base;
@@ -60,6 +58,11 @@ pub(in crate::report) fn tree(label: &str, candidates: &[&Candidate]) -> String 
 
 fn column(n_rounds: u32) -> f64 {
     (WIDTH - LEFT) / f64::from(n_rounds)
+}
+
+/// How far right of a candidate its branches start, so that they do not cross its label.
+fn behind_label(n_rounds: u32) -> f64 {
+    (column(n_rounds) - 30.0).max(0.0)
 }
 
 /// Where each candidate stands: its round gives the column, its number there the line.
