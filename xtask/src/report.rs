@@ -3,10 +3,15 @@
 //! A field that a run did not measure is `null`, never a made-up number.
 
 mod compare;
+mod format;
 mod html;
 mod markdown;
+#[cfg(test)]
+mod sample;
 mod summarise;
 mod svg;
+mod tables;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use compare::{strip_time_keys, without_time};
 pub use html::html;
 pub use markdown::markdown;
-pub use summarise::{CurveMark, arm_report, curve, delta};
+pub use summarise::{CurveMark, agreement, arm_report, curve, delta, difference};
 
 use crate::stats::Estimate;
 
@@ -279,8 +284,20 @@ pub struct Delta {
     pub per_seed: BTreeMap<String, Vec<f64>>,
     /// Each of them with a t interval over seeds, where there are several.
     pub t_interval: BTreeMap<String, Estimate>,
+    /// How many seeds agree with each of them.
+    #[serde(default)]
+    pub agreement: BTreeMap<String, Agreement>,
     /// The same with the cost of building the pool charged to the arms that use it.
     pub charged: Charged,
+}
+
+/// How many seeds have a difference of the same sign as the mean over seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Seeds of that sign.
+    pub agree: usize,
+    /// All seeds.
+    pub n: usize,
 }
 
 /// Differences at a budget from which the pool was paid.
@@ -295,6 +312,9 @@ pub struct Charged {
     /// The same with a t interval over seeds.
     #[serde(default)]
     pub t_interval: Option<Estimate>,
+    /// How many seeds agree with it.
+    #[serde(default)]
+    pub agreement: Option<Agreement>,
     /// Rollouts at which `harness_s` was judged, mean over seeds: what the pool left of the budget.
     #[serde(default)]
     pub at_rollouts: Option<f64>,

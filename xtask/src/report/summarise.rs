@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ArmReport, CurvePoint, Delta};
+use super::{Agreement, ArmReport, CurvePoint, Delta};
 use crate::arm::Arm;
 use crate::stats::{
     Bootstrap, Cells, Estimate, EvalRow, at_checkpoint, at_last_checkpoint, per_family, t_interval,
@@ -68,25 +68,57 @@ pub fn curve(
         .collect()
 }
 
-/// Differences between arms at their last checkpoints, paired by seed and scenario; `charged` is left empty
-/// for the caller. A difference whose arms were not both run is `None`.
+/// Success of one arm minus that of another at their last checkpoints, temperature 1, paired by seed and
+/// scenario: the mean with its crossed bootstrap interval, the mean for each seed in ascending order of the
+/// seeds, and the t interval over them. Seeds and scenarios that only one of the arms has are left out, so an
+/// arm with fewer seeds is compared on its own seeds alone.
+///
+/// `None` if no cell is shared; the t interval is `None` for a single seed.
+pub fn difference(
+    rows: &[EvalRow],
+    arm_a: &str,
+    arm_b: &str,
+    bootstrap: Bootstrap,
+) -> Option<(Estimate, Vec<f64>, Option<Estimate>)> {
+    let cells = |arm| Cells::of(at_last_checkpoint(rows, arm, false));
+    let cells = cells(arm_a).minus(&cells(arm_b));
+    let estimate = cells.estimate(bootstrap)?;
+    let per_seed: Vec<f64> = cells.per_seed().into_values().collect();
+    let over_seeds = t_interval(&per_seed);
+    Some((estimate, per_seed, over_seeds))
+}
+
+/// How many of the seeds' differences have the sign of their mean; a difference of zero agrees with a mean
+/// of zero alone. `None` without seeds.
+pub fn agreement(per_seed: &[f64]) -> Option<Agreement> {
+    let sign = |v: f64| v.partial_cmp(&0.0);
+    let mean = per_seed.iter().sum::<f64>() / per_seed.len() as f64;
+    let agree = |v: &&f64| sign(**v) == sign(mean);
+    (!per_seed.is_empty()).then(|| Agreement {
+        agree: per_seed.iter().filter(agree).count(),
+        n: per_seed.len(),
+    })
+}
+
+/// Differences between arms by [`difference`]; `charged` is left empty for the caller. A difference whose
+/// arms were not both run is `None`.
 pub fn delta(rows: &[EvalRow], bootstrap: Bootstrap) -> Delta {
     let mut delta = Delta::default();
-    let mut difference = |a: Arm, b: Arm| -> Option<Estimate> {
-        let cells = |arm: Arm| Cells::of(at_last_checkpoint(rows, arm.as_str(), false));
-        let cells = cells(a).minus(&cells(b));
-        let estimate = cells.estimate(bootstrap)?;
+    let mut add = |a: Arm, b: Arm| -> Option<Estimate> {
+        let (estimate, per_seed, over_seeds) = difference(rows, a.as_str(), b.as_str(), bootstrap)?;
         let name = format!("{a}_minus_{b}");
-        let per_seed: Vec<f64> = cells.per_seed().into_values().collect();
-        if let Some(over_seeds) = t_interval(&per_seed) {
-            delta.t_interval.insert(name.clone(), over_seeds);
-        }
+        delta
+            .t_interval
+            .extend(over_seeds.map(|e| (name.clone(), e)));
+        delta
+            .agreement
+            .extend(agreement(&per_seed).map(|a| (name.clone(), a)));
         delta.per_seed.insert(name, per_seed);
         Some(estimate)
     };
-    let against_policy_only = difference(Arm::HarnessS, Arm::PolicyOnly);
-    let against_matched = difference(Arm::HarnessS, Arm::PolicyOnlyMatched);
-    let literal = difference(Arm::HarnessSSibling, Arm::PolicyOnlyMatched);
+    let against_policy_only = add(Arm::HarnessS, Arm::PolicyOnly);
+    let against_matched = add(Arm::HarnessS, Arm::PolicyOnlyMatched);
+    let literal = add(Arm::HarnessSSibling, Arm::PolicyOnlyMatched);
     delta.harness_s_minus_policy_only = against_policy_only;
     delta.harness_s_minus_policy_only_matched = against_matched;
     delta.harness_s_sibling_minus_policy_only_matched = literal;
@@ -216,6 +248,34 @@ pub(super) mod tests {
         assert_eq!(delta.t_interval[name].n, 2);
         assert!(delta.harness_s_minus_policy_only_matched.is_none());
         assert_eq!(delta.per_seed.len(), 1);
+    }
+
+    #[test]
+    fn an_arm_with_fewer_seeds_is_compared_on_them_alone() {
+        let mut rows = rows();
+        rows.retain(|row| row.arm == "harness_s" || row.seed == 1);
+        let (mean, per_seed, over_seeds) =
+            difference(&rows, "harness_s", "policy_only", BOOTSTRAP).unwrap();
+        assert_eq!((mean.n, per_seed.len()), (8, 1));
+        assert!(over_seeds.is_none());
+        assert!(difference(&rows, "harness_s", "x", BOOTSTRAP).is_none());
+    }
+
+    #[test]
+    fn seeds_agree_by_sign() {
+        let check = |values: &[f64], agree| {
+            let n = values.len();
+            assert_eq!(
+                agreement(values),
+                Some(Agreement { agree, n }),
+                "{values:?}"
+            );
+        };
+        check(&[0.3, 0.1, -0.1], 2);
+        check(&[0.3, 0.0], 1);
+        check(&[-0.3, -0.1], 2);
+        check(&[0.0, 0.0], 2);
+        assert_eq!(agreement(&[]), None);
     }
 
     #[test]

@@ -1,83 +1,72 @@
-//! Inline pictures of the report: learning curves with intervals, and small lines over training.
+//! Inline pictures of the report. They are drawn for a width at which their text can be read on a phone, and
+//! what colour says is said by a shape, a dash or a word too.
+
+mod plot;
+mod rows;
+mod scale;
+mod tree;
 
 use std::fmt::Write;
 
-use super::{CurvePoint, Report};
+pub(super) use plot::{Plot, Point, Series, XAxis, legend};
+pub(super) use rows::{Kind, Row, rows};
+pub(super) use tree::{sign, tree};
 
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 44.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 40.0;
+/// The width of every picture in its own units.
+const WIDTH: f64 = 440.0;
 
 /// Colours that people with the common colour blindnesses tell apart (Okabe and Ito).
-const COLOURS: [&str; 7] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000",
+pub(super) mod colours {
+    pub(in crate::report) const BLACK: &str = "#000000";
+    pub(in crate::report) const ORANGE: &str = "#e69f00";
+    pub(in crate::report) const SKY: &str = "#56b4e9";
+    pub(in crate::report) const GREEN: &str = "#009e73";
+    pub(in crate::report) const BLUE: &str = "#0072b2";
+    pub(in crate::report) const VERMILION: &str = "#d55e00";
+    pub(in crate::report) const PURPLE: &str = "#cc79a7";
+}
+use colours::{BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION};
+
+/// How a line is told from others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Look {
+    /// Colour of line and markers.
+    pub colour: &'static str,
+    /// Lengths of dashes and gaps; empty for a solid line.
+    dash: &'static str,
+    marker: Marker,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Marker {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+}
+
+const LOOKS: [Look; 8] = [
+    look(BLACK, "2 3", Marker::Square),
+    look(VERMILION, "7 3", Marker::Triangle),
+    look(BLUE, "", Marker::Circle),
+    look(GREEN, "7 2 2 2", Marker::Diamond),
+    look(SKY, "", Marker::Square),
+    look(ORANGE, "5 2", Marker::Circle),
+    look(PURPLE, "", Marker::Triangle),
+    look("#666666", "2 2", Marker::Diamond),
 ];
 
-/// The colour of the arm with that number.
-pub(super) fn colour(arm_idx: usize) -> &'static str {
-    COLOURS[arm_idx % COLOURS.len()]
-}
-
-/// Success over rollouts for every arm, with intervals as bands; nothing if no arm has a curve.
-pub(super) fn curves(report: &Report) -> String {
-    let all = report.arms.values().flat_map(|arm| &arm.curve);
-    let max_rollouts = all.map(|point| point.rollouts).fold(0.0, f64::max);
-    if max_rollouts <= 0.0 {
-        return String::new();
+const fn look(colour: &'static str, dash: &'static str, marker: Marker) -> Look {
+    Look {
+        colour,
+        dash,
+        marker,
     }
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Success under the base harness over rollouts\">"
-    );
-    axes(&mut out, max_rollouts);
-    for (arm_idx, arm) in report.arms.values().enumerate() {
-        band(&mut out, &arm.curve, max_rollouts, colour(arm_idx));
-        line(&mut out, &arm.curve, max_rollouts, colour(arm_idx));
-    }
-    out.push_str("</svg>");
-    out
 }
 
-/// A small line of shares in `[0, 1]`, equally far apart; gaps where a value is missing.
-pub(super) fn spark(values: &[Option<f64>], colour: &str) -> String {
-    let (width, height) = (120.0, 28.0);
-    let step = width / values.len().saturating_sub(1).max(1) as f64;
-    let mut out = format!(
-        "<svg class=\"spark\" viewBox=\"-2 -2 {} {}\">",
-        width + 4.0,
-        height + 4.0
-    );
-    for run in runs(values) {
-        let points: Vec<_> = run
-            .map(|(i, v)| format!("{:.1},{:.1}", i as f64 * step, height * (1.0 - v)))
-            .collect();
-        push_polyline(&mut out, &points, colour);
-    }
-    out.push_str("</svg>");
-    out
-}
-
-/// Maximal runs of values that are there, with their indices.
-fn runs(values: &[Option<f64>]) -> impl Iterator<Item = impl Iterator<Item = (usize, f64)>> {
-    let indexed: Vec<(usize, Option<f64>)> = values.iter().copied().enumerate().collect();
-    let parts: Vec<Vec<_>> = indexed
-        .split(|(_, value)| value.is_none())
-        .map(|run| run.iter().filter_map(|(i, v)| Some((*i, (*v)?))).collect())
-        .collect();
-    parts
-        .into_iter()
-        .filter(|run| !run.is_empty())
-        .map(Vec::into_iter)
-}
-
-fn x(rollouts: f64, max_rollouts: f64) -> f64 {
-    LEFT + (WIDTH - LEFT - RIGHT) * rollouts / max_rollouts
-}
-
-fn y(success: f64) -> f64 {
-    TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - success.clamp(0.0, 1.0))
+/// The look with that number; the first four are those of the main arms in the order of reports.
+pub(super) fn look_of(number: usize) -> Look {
+    LOOKS[number % LOOKS.len()]
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -85,104 +74,74 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
         .expect("writing to a String cannot fail");
 }
 
-fn axes(out: &mut String, max_rollouts: f64) {
-    for tick in 0..=4 {
-        let share = f64::from(tick) / 4.0;
-        let (y, right) = (y(share), WIDTH - RIGHT);
-        push(
-            out,
-            format_args!(
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{share:.2}</text>",
-                LEFT - 6.0,
-                y + 4.0
-            ),
-        );
-        let rollouts = max_rollouts * share;
-        push(
-            out,
-            format_args!(
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{rollouts:.0}</text>",
-                x(rollouts, max_rollouts),
-                HEIGHT - BOTTOM + 16.0
-            ),
-        );
-    }
+/// The start of a picture; `label` says what it shows to those who do not see it.
+fn open(height: f64, label: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+        super::html::escape(label)
+    )
+}
+
+fn line(out: &mut String, class: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
     push(
         out,
         format_args!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">rollouts per seed</text>",
-            f64::midpoint(LEFT, WIDTH - RIGHT),
-            HEIGHT - 6.0
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
         ),
     );
 }
 
-fn band(out: &mut String, curve: &[CurvePoint], max_rollouts: f64, colour: &str) {
-    let bound = |point: &CurvePoint, side: usize| {
-        let success = point.ci95?[side];
-        Some(format!(
-            "{:.1},{:.1}",
-            x(point.rollouts, max_rollouts),
-            y(success)
-        ))
-    };
-    let lower = curve.iter().filter_map(|point| bound(point, 0));
-    let upper = curve.iter().rev().filter_map(|point| bound(point, 1));
-    let points: Vec<_> = lower.chain(upper).collect();
+/// Text with its start, middle or end at a point; class `tick` marks the labels of axes.
+fn text(out: &mut String, class: &str, anchor: &str, [x, y]: [f64; 2], content: &str) {
     push(
         out,
         format_args!(
-            "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0.13\"/>",
-            points.join(" ")
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            super::html::escape(content)
         ),
     );
 }
 
-fn line(out: &mut String, curve: &[CurvePoint], max_rollouts: f64, colour: &str) {
-    let points: Vec<_> = curve
-        .iter()
-        .map(|p| {
+impl Look {
+    fn marker(self, out: &mut String, [x, y]: [f64; 2]) {
+        let (colour, r) = (self.colour, 3.2);
+        let polygon = |points: &[[f64; 2]]| {
+            let points = points
+                .iter()
+                .map(|[dx, dy]| format!("{:.1},{:.1}", x + dx * r, y + dy * r));
+            let points: Vec<_> = points.collect();
             format!(
-                "{:.1},{:.1}",
-                x(p.rollouts, max_rollouts),
-                y(p.base_success)
+                "<polygon points=\"{}\" fill=\"{colour}\"/>",
+                points.join(" ")
             )
-        })
-        .collect();
-    push_polyline(out, &points, colour);
-}
+        };
+        let shape = match self.marker {
+            Marker::Circle => {
+                format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\" fill=\"{colour}\"/>")
+            }
+            Marker::Square => polygon(&[[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]]),
+            Marker::Triangle => polygon(&[[0.0, -1.2], [1.1, 0.9], [-1.1, 0.9]]),
+            Marker::Diamond => polygon(&[[0.0, -1.3], [1.3, 0.0], [0.0, 1.3], [-1.3, 0.0]]),
+        };
+        out.push_str(&shape);
+    }
 
-/// A line through points, and a dot on each so that a single one is seen.
-fn push_polyline(out: &mut String, points: &[String], colour: &str) {
-    push(
-        out,
-        format_args!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            points.join(" ")
-        ),
-    );
-    for (x, y) in points.iter().filter_map(|point| point.split_once(',')) {
+    fn polyline(self, out: &mut String, points: &[[f64; 2]]) {
+        let text: Vec<_> = points
+            .iter()
+            .map(|[x, y]| format!("{x:.1},{y:.1}"))
+            .collect();
         push(
             out,
-            format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"2.5\" fill=\"{colour}\"/>"),
+            format_args!(
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"/>",
+                text.join(" "),
+                self.colour,
+                self.dash
+            ),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_split_a_line() {
-        let text = spark(&[Some(0.0), None, Some(0.5), Some(1.0)], "#000");
-        assert_eq!(text.matches("<polyline").count(), 2);
-        assert_eq!(text.matches("<circle").count(), 3);
-    }
-
-    #[test]
-    fn no_curve_no_picture() {
-        assert_eq!(curves(&Report::default()), "");
+        for point in points {
+            self.marker(out, *point);
+        }
     }
 }

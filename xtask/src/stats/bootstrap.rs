@@ -16,7 +16,9 @@ use super::{Bootstrap, Estimate};
 /// The same cells, seed and number of resamples give the same bits.
 ///
 /// # Source
-/// Owen, "The pigeonhole bootstrap", arXiv 0711.0835.
+/// Owen, "The pigeonhole bootstrap", arXiv 0711.0835. It errs to the wide side where seeds and scenarios are
+/// many. With few seeds its percentiles are too narrow, since no resample knows a seed that was not run; that
+/// is why [`super::t_interval`] stands beside it.
 pub fn interval(cells: &BTreeMap<(u64, String), f64>, bootstrap: Bootstrap) -> Option<Estimate> {
     // Sums are taken of differences from one cell, so that equal cells give exactly their value.
     let center = *cells.values().next()?;

@@ -13,6 +13,9 @@ const T_975: [f64; 30] = [
 /// `None` for fewer than two. `n` is the number of values. Above 31 values the quantile of 30 degrees of
 /// freedom is used, which is a little too wide.
 ///
+/// It takes the scenarios as they are and asks what other seeds would give; [`super::interval`] asks what other
+/// seeds and other scenarios would give. A claim should hold by both.
+///
 /// # Example
 /// ```
 /// let estimate = xtask::stats::t_interval(&[0.1, 0.3]).unwrap();
