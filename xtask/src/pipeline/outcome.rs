@@ -17,7 +17,7 @@ use crate::report::{
     self, AblationReport, ArmReport, Candidate, Charged, ControlReport, CurveMark, Fate, Initial,
     PoolReport, Report, Routed, SCHEMA_VERSION, SweepLevel,
 };
-use crate::stats::{Bootstrap, Cells, Estimate, EvalRow, at_last_checkpoint, t_interval};
+use crate::stats::{Bootstrap, Cells, Estimate, EvalRow, at_last_checkpoint};
 
 /// Windows into which training is cut for shares over time.
 const N_WINDOWS: usize = 10;
@@ -79,16 +79,10 @@ fn rows<'a>(results: impl IntoIterator<Item = &'a ArmResult>) -> Vec<EvalRow> {
     results.into_iter().flat_map(of).collect()
 }
 
-/// One arm's success minus another's, paired by seed and scenario, and the same with a t interval over seeds.
-fn difference(
-    (a_rows, a): (&[EvalRow], Arm),
-    (b_rows, b): (&[EvalRow], Arm),
-    bootstrap: Bootstrap,
-) -> (Option<Estimate>, Option<Estimate>, Vec<f64>) {
-    let cells = |rows, arm: Arm| Cells::of(at_last_checkpoint(rows, arm.as_str(), false));
-    let cells = cells(a_rows, a).minus(&cells(b_rows, b));
-    let per_seed: Vec<f64> = cells.per_seed().into_values().collect();
-    (cells.estimate(bootstrap), t_interval(&per_seed), per_seed)
+/// One arm's success minus another's, paired by seed and scenario; `None` if nothing is shared.
+fn minus(rows: &[EvalRow], arm: Arm, other: Arm, bootstrap: Bootstrap) -> Option<Estimate> {
+    let difference = report::difference(rows, arm.as_str(), other.as_str(), bootstrap);
+    difference.map(|(estimate, _, _)| estimate)
 }
 
 /// Success of an arm over the seeds of some rows.
@@ -249,14 +243,20 @@ fn charged(study: &Study, test: &[EvalRow], bootstrap: Bootstrap) -> Charged {
         .filter_map(|r| r.charged.as_ref().map(|(at, test)| (r.seed, *at, test)))
         .filter(|(_, _, test)| !test.rows.is_empty())
         .collect();
-    let rows: Vec<EvalRow> = judged
+    let matched = Arm::PolicyOnlyMatched;
+    let ours = judged
         .iter()
-        .flat_map(|(seed, _, test)| test.eval_rows(Arm::HarnessS.as_str(), *seed, 0))
-        .collect();
-    let control = (test, Arm::PolicyOnlyMatched);
-    let (estimate, t, per_seed) = difference((&rows, Arm::HarnessS), control, bootstrap);
+        .flat_map(|(seed, _, test)| test.eval_rows(Arm::HarnessS.as_str(), *seed, 0));
+    let control = test.iter().filter(|r| r.arm == matched.as_str()).cloned();
+    let rows: Vec<EvalRow> = ours.chain(control).collect();
+    let (ours, matched) = (Arm::HarnessS.as_str(), matched.as_str());
+    let difference = report::difference(&rows, ours, matched, bootstrap);
+    let (estimate, per_seed, t) = difference.map_or((None, Vec::new(), None), |(e, seeds, t)| {
+        (Some(e), seeds, t)
+    });
     Charged {
         harness_s_minus_policy_only_matched: estimate,
+        agreement: report::agreement(&per_seed),
         per_seed,
         t_interval: t,
         at_rollouts: mean(judged.iter().map(|(_, at, _)| *at as f64)),
@@ -269,16 +269,16 @@ fn ablations(
     bootstrap: Bootstrap,
 ) -> BTreeMap<String, AblationReport> {
     let own_rows = rows(&study.ablations);
+    let all: Vec<EvalRow> = own_rows.iter().chain(test).cloned().collect();
     let mut by_arm: BTreeMap<Arm, Vec<&ArmResult>> = BTreeMap::new();
     for result in &study.ablations {
         by_arm.entry(result.arm).or_default().push(result);
     }
     let made = by_arm.into_iter().map(|(arm, own)| {
-        let minus = |other| difference((&own_rows, arm), (test, other), bootstrap).0;
         let ablation = AblationReport {
             changes: arm.changes().to_owned(),
-            minus_harness_s: minus(Arm::HarnessS),
-            minus_matched: minus(Arm::PolicyOnlyMatched),
+            minus_harness_s: minus(&all, arm, Arm::HarnessS, bootstrap),
+            minus_matched: minus(&all, arm, Arm::PolicyOnlyMatched, bootstrap),
             arm: arm_report(study, &own_rows, arm, &own, bootstrap),
         };
         (arm.to_string(), ablation)
@@ -306,29 +306,26 @@ fn controls(
         };
         let matched = Arm::PolicyOnlyMatched;
         // The obedient base has a control of its own; the others are compared with that of the headline.
-        let control_rows: Vec<EvalRow> = match control {
-            Control::Obedient => own.clone(),
-            _ => {
-                let seeds: BTreeSet<u64> = own.iter().map(|r| r.seed).collect();
-                let of_seeds = test.iter().filter(|r| seeds.contains(&r.seed));
-                of_seeds.cloned().collect()
-            }
-        };
-        let pair = ((own.as_slice(), arm), (control_rows.as_slice(), matched));
-        let (estimate, t, _) = difference(pair.0, pair.1, bootstrap);
+        let mut compared = own.clone();
+        if *control != Control::Obedient {
+            let seeds: BTreeSet<u64> = own.iter().map(|r| r.seed).collect();
+            let is_control = |r: &&EvalRow| r.arm == matched.as_str() && seeds.contains(&r.seed);
+            compared.extend(test.iter().filter(is_control).cloned());
+        }
+        let difference = report::difference(&compared, arm.as_str(), matched.as_str(), bootstrap);
+        let (estimate, t) = difference.map_or((None, None), |(e, _, t)| (Some(e), t));
         let is_equality = *control == Control::Identity;
         let expected = if is_equality {
             format!("{arm} minus {matched} is 0 within its interval")
         } else {
             format!("{arm} minus {matched} is not above 0")
         };
-        let arms = [(arm, &own), (matched, &control_rows)];
         let report = ControlReport {
             what: what.to_owned(),
             expected,
-            success: arms
+            success: [arm, matched]
                 .into_iter()
-                .filter_map(|(arm, rows)| Some((arm.to_string(), success(rows, arm, bootstrap)?)))
+                .filter_map(|arm| Some((arm.to_string(), success(&compared, arm, bootstrap)?)))
                 .collect(),
             difference: estimate,
             t_interval: t,
@@ -361,7 +358,7 @@ fn sweep(
     let level = |eps, world: &World, rows: &[EvalRow]| {
         let arms = super::study::SWEPT.into_iter();
         let arms = arms.filter_map(|arm| Some((arm.to_string(), success(rows, arm, bootstrap)?)));
-        let minus = |other| difference((rows, Arm::HarnessS), (rows, other), bootstrap).0;
+        let minus = |other| minus(rows, Arm::HarnessS, other, bootstrap);
         SweepLevel {
             eps,
             base_chance: base_chance(world, bootstrap),
