@@ -64,9 +64,16 @@ const fn look(colour: &'static str, dash: &'static str, marker: Marker) -> Look 
     }
 }
 
-/// The look with that number; the first four are those of the main arms in the order of reports.
+/// The look with that number; the first four are those of the main arms in the order of reports. From the
+/// ninth on the colours of the later ones come again with other dashes and markers.
 pub(super) fn look_of(number: usize) -> Look {
-    LOOKS[number % LOOKS.len()]
+    let Some(again) = number.checked_sub(LOOKS.len()) else {
+        return LOOKS[number];
+    };
+    let (colour, turn) = (LOOKS[4 + again % 4].colour, 1 + again / 4);
+    let dash = ["3 3", "9 3", "9 2 2 2 2 2"][turn % 3];
+    let marker = LOOKS[4 + (again + turn) % 4].marker;
+    look(colour, dash, marker)
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -142,6 +149,19 @@ impl Look {
         );
         for point in points {
             self.marker(out, *point);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_lines_look_different() {
+        let looks: Vec<_> = (0..16).map(look_of).collect();
+        for (i, look) in looks.iter().enumerate() {
+            assert!(!looks[..i].contains(look), "{i}: {look:?}");
         }
     }
 }

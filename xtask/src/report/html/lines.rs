@@ -8,6 +8,15 @@ use crate::stats::Estimate;
 /// Arms that are drawn in the first picture; the others are variants.
 const MAIN: usize = 4;
 
+/// More bands than these hide each other.
+const MAX_BANDS: usize = 5;
+
+fn without_bands(series: &mut [Series]) {
+    for point in series.iter_mut().flat_map(|s| s.parts.iter_mut().flatten()) {
+        point.ci95 = None;
+    }
+}
+
 /// A picture with its legend and words; nothing if there is nothing to draw.
 fn figure(plot: &Plot, text: &str) -> String {
     let picture = plot.draw();
@@ -44,7 +53,7 @@ pub(super) fn curves(report: &Report) -> String {
     if !variants.iter().any(|(_, arm)| !arm.curve.is_empty()) {
         return first;
     }
-    let text = "The same for variants of the method that each change one thing; harness_s is drawn again for comparison.";
+    let text = "The same for variants of the method that each change one thing; harness_s is drawn again for comparison. Their intervals are in the table of ablations.";
     let second = curve_figure(
         "Success of the variants over rollouts",
         reference.chain(variants),
@@ -79,7 +88,10 @@ fn curve_figure<'a>(
                 parts: vec![points.collect()],
             }
         });
-    let series: Vec<_> = series.collect();
+    let mut series: Vec<_> = series.collect();
+    if series.len() > MAX_BANDS {
+        without_bands(&mut series);
+    }
     let plot = Plot {
         label,
         x_label: "environment rollouts per seed",

@@ -7,7 +7,7 @@ use super::{WIDTH, line, open, push, text};
 const MARGIN: f64 = 14.0;
 const AXIS: f64 = 24.0;
 /// Characters that fit beside each other.
-const CHARACTERS: usize = 62;
+const CHARACTERS: usize = 54;
 
 /// How a value is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -122,7 +122,7 @@ fn node(out: &mut String, candidate: &Candidate, [x, y]: [f64; 2], width: f64) {
     out.push_str(&sign([x, y], candidate.fate));
     let gain = candidate.search_gain.map(super::super::format::signed);
     let id = candidate.id.as_deref().unwrap_or("refused");
-    let fits = (width - 24.0) / 6.6;
+    let fits = (width - 24.0) / 7.4;
     let with_gain = gain.map(|gain| format!("{id} {gain}"));
     let label = with_gain.filter(|label| label.chars().count() as f64 <= fits);
     let label = label.unwrap_or_else(|| id.to_owned());

@@ -89,7 +89,7 @@ fn compared(report: &Report, other: &str, other_words: &str, delta: &NamedDelta)
     Some(format!("{solved}{}", difference_words(value, delta)))
 }
 
-/// `+12.3 points (95 % interval [..] by bootstrap, [..] by t over seeds: both exclude zero). All 5 seeds agree.`
+/// `+12.3 points (95 % interval [..] by bootstrap, [..] by t over seeds: both exclude zero). All 5 seeds have this sign.`
 fn difference_words(value: &Estimate, delta: &NamedDelta) -> String {
     let intervals = match delta.t_interval {
         None => format!("{}, which {}", bounds(value.ci95, signed), excludes(value)),
@@ -102,9 +102,9 @@ fn difference_words(value: &Estimate, delta: &NamedDelta) -> String {
     };
     let agreement = delta.agreement.map_or_else(String::new, |a| {
         if a.agree == a.n {
-            format!(" Every one of the {} seeds agrees.", a.n)
+            format!(" Every one of the {} seeds has this sign.", a.n)
         } else {
-            format!(" {} of {} seeds agree.", a.agree, a.n)
+            format!(" {} of {} seeds have this sign.", a.agree, a.n)
         }
     });
     format!(
@@ -260,7 +260,7 @@ mod tests {
         let text = &evidence(&rich())[0];
         let expect = "Pool taken as given (amortised): on 96 test tasks harness_s solved 61.7 %, matched control 42.4 %: \
                       +19.3 points (95 % interval [+14.7, +24.4] by bootstrap, [+14.3, +24.3] by t over seeds: \
-                      both exclude zero). Every one of the 5 seeds agrees.";
+                      both exclude zero). Every one of the 5 seeds has this sign.";
         assert_eq!(text, expect);
     }
 }
