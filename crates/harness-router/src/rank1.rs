@@ -17,8 +17,10 @@ pub struct Rank1 {
 
 /// Chooses by the unconditional P(solved | harness, cluster): one rollout, no failed attempts to look at.
 ///
-/// The estimate is the Beta mean over probes (routed rescues are conditional on failure and left out) in
-/// the task's cluster, or else of its verb, or else of all; each harness is judged by the narrowest of these
+/// The estimate is the Beta mean over probes (routed rescues are conditional on failure and left out) of the
+/// task's verb, or else of all. Probes at tasks that the base failed and at tasks that it solved count alike:
+/// the cluster of a task that nobody attempted would hold the solved ones alone and lean to the base. Where
+/// the context does have failed attempts, its cluster comes before its verb. Each harness is judged by the narrowest of these
 /// in which *every* harness with evidence was tried, so that none is compared on easier tasks. Ties go to
 /// the base, then to the smaller id. A sibling without any evidence is never chosen, nor is any sibling if
 /// there is none on the base.
@@ -41,7 +43,11 @@ pub fn rank1(
     let cluster = context.cluster();
     let all_are_tried =
         |scope: Scope<'_>| is_tried(base, scope) && tried.iter().all(|id| is_tried(id, scope));
-    let narrow = [Scope::Cluster(&cluster), Scope::Verb(cluster.verb())];
+    let verb = Scope::Verb(cluster.verb());
+    let narrow = match context.digest {
+        Some(_) => vec![Scope::Cluster(&cluster), verb],
+        None => vec![verb],
+    };
     let scope = narrow
         .into_iter()
         .find(|scope| all_are_tried(*scope))

@@ -53,7 +53,7 @@ mod tests {
     fn every_behaviour_is_a_boolean_fact() {
         let task = crate::tasks(Split::Dev, 1, Seed::new(1)).remove(0);
         let mut env = AppWorldEnv::default();
-        env.reset(&task, Deadline::none()).unwrap();
+        env.reset(&task, Deadline::NEVER).unwrap();
         let facts = env.predicates();
         for behaviour in BEHAVIOURS {
             assert_eq!(facts[behaviour.flag], Fact::Bool(false), "{behaviour:?}");

@@ -156,7 +156,8 @@ impl Config {
         let is_study = !(study.ablations.is_empty()
             && study.controls.is_empty()
             && study.sweep_eps.is_empty());
-        if is_study && !(1..=self.run.seeds.len()).contains(&study.n_seeds) {
+        let n_seeds = self.run.seeds.len();
+        if is_study && n_seeds > 0 && !(1..=n_seeds).contains(&study.n_seeds) {
             let range = "1 to the number of run.seeds";
             problems.add("study.n_seeds", range, study.n_seeds);
         }

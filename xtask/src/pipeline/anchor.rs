@@ -17,7 +17,8 @@ pub(super) struct AnchorProbe<'a> {
     anchors: &'a [Arc<Task>],
     seed: Seed,
     step: u64,
-    /// What the base's attempts at each task showed, once they were made; `None` if it solved the task.
+    /// What the base's attempts at each task showed, once they were made; `None` if it solved the task. Tasks
+    /// with too few attempts that say anything are not here and give no rows.
     failed: BTreeMap<String, Option<Digest>>,
     /// Attempts made.
     pub(super) n_rollouts: u64,
@@ -108,9 +109,14 @@ impl<'a> AnchorProbe<'a> {
                 .filter(|t| t.task_id == task.id)
                 .cloned()
                 .collect();
-            let is_failed = own.iter().all(|t| t.outcome != Outcome::Solved);
-            let digest =
-                is_failed.then(|| Digest::from_attempts_within(&task.instruction, &own, max_turns));
+            let n = |outcome| own.iter().filter(|t| t.outcome == outcome).count();
+            let min_valid = self.shared.config.grpo.min_valid;
+            let is_failed = n(Outcome::Failed) as f64 >= min_valid * own.len() as f64;
+            if n(Outcome::Solved) == 0 && !is_failed {
+                continue;
+            }
+            let digest = (n(Outcome::Solved) == 0)
+                .then(|| Digest::from_attempts_within(&task.instruction, &own, max_turns));
             self.failed.insert(task.id.to_string(), digest);
         }
         Ok(())

@@ -41,7 +41,9 @@ impl Chooser {
             return Ok(Self::Nobody(NoSelector));
         }
         Ok(match arm {
-            Arm::RandomSibling => Self::Random(RandomSelector::new(pool)),
+            // Identity siblings are all the same; without probes this control repeats `policy_only_matched`
+            // attempt for attempt, so any difference is a leak.
+            Arm::RandomSibling | Arm::IdentitySiblings => Self::Random(RandomSelector::new(pool)),
             Arm::SingleBest => {
                 Self::Fixed(FixedSelector::new(pool, &Vec::from_iter(best.cloned()))?)
             }

@@ -58,6 +58,11 @@ pub(super) fn run_arm(
         training.judge_charged()?;
         let before = training.result.rollouts;
         training.step(n_tasks, &mut chooser, trajectories)?;
+        if training.result.rollouts == before {
+            let text = "a step made no attempts (no sibling can be chosen): the arm ended early";
+            training.result.warnings.push(text.into());
+            break;
+        }
         progress.advance(training.result.rollouts - before);
         training.look_halfway(budget)?;
     }

@@ -219,6 +219,15 @@ fn rank1_is_the_base_unless_a_sibling_is_better() {
         "a tie"
     );
     assert_eq!(with(vec![rows(base, "x", 5, 9), rows(b, "x", 7, 9)]), *b);
+    // Tasks that the base solved ("unseen") and failed ("x") count alike: 8 of 16 against 9 of 16, though
+    // among the solved ones alone the base leads.
+    let unconditional = vec![
+        rows(base, "unseen", 8, 8),
+        rows(base, "x", 0, 8),
+        rows(a, "unseen", 4, 8),
+        rows(a, "x", 5, 8),
+    ];
+    assert_eq!(with(unconditional), *a);
     // Routed rescues are no fair sample and are left out.
     let mut routed = rows(b, "x", 9, 9);
     for row in &mut routed {
