@@ -1,9 +1,5 @@
 //! Hashes the sources that trained results depend on, so that results in the cache outlive a change of a
 //! report or of a document, and nothing else.
-#![expect(
-    clippy::print_stdout,
-    reason = "cargo reads what a build script prints"
-)]
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

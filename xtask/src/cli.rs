@@ -155,7 +155,7 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         .unwrap_or_else(|| RunDir::default_path(&config.env));
     RunDir::check(&out)?;
     require_trainer()?;
-    let cache = cache(args.no_cache)?;
+    let cache = cache(args.no_cache);
     let inputs = train::read_inputs(args.policy.as_deref(), args.pool.as_deref())?;
     let run_dir = RunDir::create(&out, &config)?;
     train::reproduce(&Plan {
@@ -232,12 +232,12 @@ impl ReproduceArgs {
     }
 }
 
-fn cache(is_bypassed: bool) -> anyhow::Result<Cache> {
+fn cache(is_bypassed: bool) -> Cache {
     if is_bypassed {
-        return Ok(Cache::disabled());
+        return Cache::disabled();
     }
     let root = tidy::workspace_root().join(CACHE_FOLDER);
-    Ok(Cache::new(root, build_fingerprint()))
+    Cache::new(root, build_fingerprint())
 }
 
 /// Refuses before anything is written if this build cannot train.

@@ -259,6 +259,10 @@ pub struct GrpoConfig {
     pub divide_by_std: bool,
     /// Learning rate.
     pub learning_rate: f64,
+    /// Learning rate of the matched control and of what is compared with it alone (`pooled_control`, the
+    /// negative controls `identity` and `distractors`): each side of the headline has the rate that is best
+    /// for it on dev.
+    pub matched_learning_rate: f64,
     /// Largest global gradient norm.
     pub max_grad_norm: f64,
     /// Temperature of sampling.

@@ -1,6 +1,6 @@
 //! The edit catalogue that the embedded proposer of harness evolution searches.
 //!
-//! A third of the entries are start rules and hints about the four skills in held-out wordings; the rest
+//! Less than half of the entries are start rules and hints about the four skills in held-out wordings; the rest
 //! repair nothing: rules that the policy obeys to no avail, and overrides. Which of them helps what is not
 //! written here; reruns find it.
 

@@ -123,6 +123,8 @@ impl Config {
         problems.positive_real("grpo.clip_high", grpo.clip_high);
         problems.positive_real("grpo.importance_cap", grpo.importance_cap);
         problems.positive_real("grpo.learning_rate", grpo.learning_rate);
+        let matched = grpo.matched_learning_rate;
+        problems.positive_real("grpo.matched_learning_rate", matched);
         problems.positive_real("grpo.max_grad_norm", grpo.max_grad_norm);
         problems.positive_real("grpo.temperature", grpo.temperature);
     }

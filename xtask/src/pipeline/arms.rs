@@ -69,7 +69,13 @@ pub(super) fn grpo_of(arm: Arm, config: &Config) -> GrpoConfig {
         clip_low: settings.clip_low as f32,
         clip_high: settings.clip_high as f32,
         importance_cap: settings.importance_cap as f32,
-        learning_rate: settings.learning_rate,
+        learning_rate: match arm {
+            Arm::PolicyOnlyMatched
+            | Arm::PooledControl
+            | Arm::IdentitySiblings
+            | Arm::DistractorPool => settings.matched_learning_rate,
+            _ => settings.learning_rate,
+        },
         max_grad_norm: settings.max_grad_norm as f32,
         temperature: settings.temperature as f32,
         reanchor_every: match arm {

@@ -90,13 +90,10 @@ pub(super) fn nonstationarity(study: &Study) -> Option<Nonstationarity> {
                 "rank_corr_repeat",
                 mean(repeats.iter().filter_map(|p| rank_correlation(p))),
             ),
-            (
-                "sign_flips",
-                mean(across.iter().filter_map(|p| sign_flips(p))),
-            ),
+            ("sign_flips", mean(across.iter().filter_map(sign_flips))),
             (
                 "sign_flips_repeat",
-                mean(repeats.iter().filter_map(|p| sign_flips(p))),
+                mean(repeats.iter().filter_map(sign_flips)),
             ),
         ];
         for (name, value) in values {

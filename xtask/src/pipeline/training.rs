@@ -18,7 +18,7 @@ use super::arms::{ArmResult, CurvePoint, Shared, grpo_of, judge};
 use super::chooser::Chooser;
 use super::evaluate::{Evaluation, Plan, evaluate};
 use super::exec_options;
-use super::moments::moment;
+use super::moments::{Moment, moment};
 use super::tables::rank1_table;
 use super::warm_start::tasks;
 use crate::arm::Arm;
@@ -289,7 +289,7 @@ impl<'a> Training<'a> {
     fn measure(&mut self) -> anyhow::Result<()> {
         let run = &self.shared.config.run;
         let last = self.result.curve.last();
-        if !last.is_none_or(|point| point.step < self.result.steps) {
+        if last.is_some_and(|point| point.step >= self.result.steps) {
             return Ok(());
         }
         self.next_curve = self.result.rollouts + run.eval_every_rollouts;
@@ -340,7 +340,7 @@ impl<'a> Training<'a> {
             self.result.measuring_rollouts += probe.n_rollouts;
             self.result.profile_rows = chooser.profile_rows(self.shared, "end");
             if !self.shared.config.run.dev_only {
-                let best = self.result.moments.last().and_then(|m| m.best_harness());
+                let best = self.result.moments.last().and_then(Moment::best_harness);
                 let base = &self.result.test;
                 let table = rank1_table(self.shared, &self.learner, chooser, best, base)?;
                 self.result.measuring_rollouts += table.n_rollouts;

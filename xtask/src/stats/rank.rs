@@ -11,7 +11,7 @@
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let a = ranks(&pairs.iter().map(|p| p.0).collect::<Vec<_>>());
     let b = ranks(&pairs.iter().map(|p| p.1).collect::<Vec<_>>());
-    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let mean = f64::midpoint(pairs.len() as f64, 1.0);
     let (mut both, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
     for (x, y) in a.iter().zip(&b) {
         both += (x - mean) * (y - mean);
@@ -25,8 +25,8 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|v| *v < value).count();
-        let equal = values.iter().filter(|v| *v == value).count();
-        below as f64 + (equal as f64 + 1.0) / 2.0
+        let not_above = values.iter().filter(|v| *v <= value).count();
+        f64::midpoint(below as f64 + 1.0, not_above as f64)
     };
     values.iter().map(rank).collect()
 }
