@@ -349,3 +349,70 @@ pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
         .fold((0.0, 0_usize), |(sum, n), v| (sum + v, n + 1));
     (n > 0).then(|| sum / n as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use harness_core::{Outcome, Seed};
+
+    use super::*;
+
+    const BOOTSTRAP: Bootstrap = Bootstrap {
+        n_resamples: 50,
+        seed: Seed::new(1),
+    };
+
+    fn attempts(task: &str, solved: [u8; 4]) -> Vec<Attempt> {
+        let attempt = |(number, solved): (u32, u8)| Attempt {
+            task: task.into(),
+            scenario: format!("scenario of {task}"),
+            family: "f".into(),
+            number,
+            outcome: if solved == 1 {
+                Outcome::Solved
+            } else {
+                Outcome::Failed
+            },
+            is_greedy: false,
+            turns: 1,
+            behaviours: Vec::new(),
+        };
+        (0..).zip(solved).map(attempt).collect()
+    }
+
+    fn table() -> Rank1Table {
+        let rows = |easy, hard| [attempts("easy", easy), attempts("hard", hard)].concat();
+        Rank1Table {
+            picks: [("easy", "base"), ("hard", "a")]
+                .map(|(task, pick)| (task.to_owned(), pick.to_owned()))
+                .into(),
+            best_fixed: "b".into(),
+            rows: BTreeMap::from([
+                (BASE.to_owned(), rows([1, 1, 1, 1], [0, 0, 0, 0])),
+                ("a".to_owned(), rows([0, 0, 0, 0], [1, 1, 1, 0])),
+                ("b".to_owned(), rows([1, 0, 0, 1], [0, 1, 0, 0])),
+            ]),
+            n_rollouts: 16,
+        }
+    }
+
+    #[test]
+    fn ways_to_choose_one_harness() {
+        let row = rank1_row(&[(1, &table())], BOOTSTRAP).unwrap();
+        let mean = |estimate: Option<Estimate>| estimate.unwrap().mean;
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        close(mean(row.base), 0.5);
+        close(mean(row.router), 0.875);
+        close(mean(row.random), (0.25 + 0.5) / 2.0);
+        close(mean(row.best_fixed), 0.375);
+        // Chosen on attempts 0 and 2 (a), scored on 1 and 3 (half); on 1 and 3 a and b tie, a comes first.
+        close(mean(row.oracle), (1.0 + (0.5 + 1.0) / 2.0) / 2.0);
+        assert!(rank1_row(&[], BOOTSTRAP).is_none());
+    }
+
+    #[test]
+    fn a_flip_is_a_change_of_sign_and_not_a_zero() {
+        let pairs = vec![(0.5, -0.1), (0.5, 0.1), (0.0, -0.5), (-0.2, 0.3)];
+        assert_eq!(sign_flips(&pairs), Some(0.5));
+        assert_eq!(sign_flips(&Vec::new()), None);
+    }
+}
