@@ -13,8 +13,8 @@ use crate::say;
 
 /// Costs in units of one evaluation rollout on the same machine (measured on two cores, see
 /// `docs/results.md`): one rollout of training with its share of the update, and one warm start.
-const TRAINING_ROLLOUT: f64 = 1.6;
-const WARM_START: f64 = 110_000.0;
+const TRAINING_ROLLOUT: f64 = 3.6;
+const WARM_START: f64 = 600_000.0;
 /// Runs shorter than this are not worth a forecast, in seconds.
 const TELL_ABOVE_S: f64 = 120.0;
 
