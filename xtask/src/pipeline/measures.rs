@@ -402,10 +402,13 @@ mod tests {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         close(mean(row.base), 0.5);
         close(mean(row.router), 0.875);
-        close(mean(row.random), (0.25 + 0.5) / 2.0);
+        close(mean(row.random), f64::midpoint(0.25, 0.5));
         close(mean(row.best_fixed), 0.375);
         // Chosen on attempts 0 and 2 (a), scored on 1 and 3 (half); on 1 and 3 a and b tie, a comes first.
-        close(mean(row.oracle), (1.0 + (0.5 + 1.0) / 2.0) / 2.0);
+        close(
+            mean(row.oracle),
+            f64::midpoint(1.0, f64::midpoint(0.5, 1.0)),
+        );
         assert!(rank1_row(&[], BOOTSTRAP).is_none());
     }
 

@@ -480,26 +480,24 @@ fn candidate(node: TreeNode) -> Candidate {
 mod tests {
     use super::*;
 
-    fn estimate(low: f64, high: f64) -> Option<Estimate> {
-        Some(Estimate {
+    fn estimate(low: f64, high: f64) -> Estimate {
+        Estimate {
             mean: f64::midpoint(low, high),
             ci95: [low, high],
             n: 9,
-        })
+        }
     }
 
     #[test]
     fn controls_hold_if_both_intervals_say_so() {
-        let around = estimate(-0.1, 0.1);
+        let around = Some(estimate(-0.1, 0.1));
+        let zero = Some(estimate(0.0, 0.0));
         assert_eq!(holds(around, around, true), Some(true));
-        assert_eq!(
-            holds(estimate(0.0, 0.0), estimate(0.0, 0.0), true),
-            Some(true)
-        );
-        let above = estimate(0.01, 0.1);
+        assert_eq!(holds(zero, zero, true), Some(true));
+        let above = Some(estimate(0.01, 0.1));
         assert_eq!(holds(above, around, true), Some(false));
         assert_eq!(holds(around, above, false), Some(false));
-        let below = estimate(-0.2, -0.01);
+        let below = Some(estimate(-0.2, -0.01));
         assert_eq!(holds(below, around, true), Some(false));
         assert_eq!(holds(below, below, false), Some(true));
         assert_eq!(holds(around, None, true), None);
