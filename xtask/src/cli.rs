@@ -76,10 +76,14 @@ struct ReproduceArgs {
     /// [default: runs/<env>-<stamp>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the run in --out, which was stopped: the end is the same, byte for byte, as if it had not
+    /// been; a finished one is only reported anew
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// Leave test unread: everything is measured on dev, as when settings are chosen
     #[arg(long)]
     dev_only: bool,
-    /// Make every stage anew: neither read nor write target/harness-s-cache
+    /// Make every stage anew: neither read nor write target/harness-s-cache, only the run's own folder
     #[arg(long)]
     no_cache: bool,
     /// Print the settings and stop; nothing is written
@@ -155,9 +159,13 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         .unwrap_or_else(|| RunDir::default_path(&config.env));
     RunDir::check(&out)?;
     require_trainer()?;
-    let cache = cache(args.no_cache);
     let inputs = train::read_inputs(args.policy.as_deref(), args.pool.as_deref())?;
-    let run_dir = RunDir::create(&out, &config)?;
+    let run_dir = if args.resume {
+        RunDir::resume(&out, &config)?
+    } else {
+        RunDir::create(&out, &config)?
+    };
+    let cache = cache(args.no_cache, &run_dir);
     train::reproduce(&Plan {
         config,
         run_dir,
@@ -232,11 +240,13 @@ impl ReproduceArgs {
     }
 }
 
-fn cache(is_bypassed: bool) -> Cache {
-    if is_bypassed {
-        return Cache::disabled();
-    }
-    let root = tidy::workspace_root().join(CACHE_FOLDER);
+/// The cache that runs share, or one of this run alone, from which it can go on all the same.
+fn cache(is_private: bool, run_dir: &RunDir) -> Cache {
+    let root = if is_private {
+        run_dir.stages_path()
+    } else {
+        tidy::workspace_root().join(CACHE_FOLDER)
+    };
     Cache::new(root, build_fingerprint())
 }
 

@@ -128,6 +128,9 @@ pub struct RunConfig {
     pub dev_only: bool,
     /// Tasks of the train split in each family; training walks through shuffles of them.
     pub n_train_per_family: usize,
+    /// Steps between two states of an unfinished arm in `checkpoints/`, from which `--resume` goes on; 0 keeps
+    /// none. No result depends on it.
+    pub checkpoint_every_steps: u64,
     /// Attempts of every so many steps are kept in `trajectories/`; 1 keeps all.
     pub keep_every_steps: u64,
     /// Environment rollouts that an arm may spend, probes included (design: equal budget).
@@ -379,6 +382,7 @@ impl Config {
         let mut essence = self.clone();
         essence.threads = 0;
         essence.run.max_in_flight = 1;
+        essence.run.checkpoint_every_steps = 0;
         essence
     }
 

@@ -1,6 +1,6 @@
 //! Files that are whole or absent: written aside, synced, then renamed; and JSON in a canonical form.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -49,9 +49,14 @@ fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Makes the rename itself last. Not every platform can open a folder, so a failure is not an error.
 fn sync_parent(path: &Path) {
-    if let Some(parent) = path.parent()
-        && let Ok(folder) = File::open(parent)
-    {
+    if let Some(parent) = path.parent() {
+        sync_folder(parent);
+    }
+}
+
+/// Makes renames in a folder last, where the platform can.
+pub fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
     }
 }
@@ -88,6 +93,7 @@ fn sorted(value: Value) -> Value {
 pub struct JsonLines {
     path: PathBuf,
     file: BufWriter<File>,
+    n_bytes: u64,
 }
 
 impl JsonLines {
@@ -100,7 +106,47 @@ impl JsonLines {
         Ok(Self {
             path: path.to_owned(),
             file: BufWriter::new(file),
+            n_bytes: 0,
         })
+    }
+
+    /// Goes on with a file, cut back to its first `n_bytes` bytes.
+    ///
+    /// # Errors
+    /// An error of the file system, with the path; the file is shorter than that (then it is left as it is).
+    pub fn resume(path: &Path, n_bytes: u64) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let file = OpenOptions::new().append(true).open(path);
+        let file = file.with_context(|| format!("opening `{shown}`"))?;
+        let len = file
+            .metadata()
+            .with_context(|| format!("reading `{shown}`"))?
+            .len();
+        anyhow::ensure!(
+            len >= n_bytes,
+            "`{shown}` has {len} bytes, at least {n_bytes} were expected"
+        );
+        file.set_len(n_bytes)
+            .with_context(|| format!("cutting `{shown}` back"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+            n_bytes,
+        })
+    }
+
+    /// How long the file is, all lines pushed so far included.
+    pub fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
+    /// Makes all lines pushed so far last.
+    ///
+    /// # Errors
+    /// An error of the file system, with the path.
+    pub fn sync(&self) -> anyhow::Result<()> {
+        let synced = self.file.get_ref().sync_data();
+        synced.with_context(|| format!("syncing `{}`", self.path.display()))
     }
 
     /// Appends a line.
@@ -114,7 +160,9 @@ impl JsonLines {
         self.file
             .write_all(&line)
             .and_then(|()| self.file.flush())
-            .with_context(|| format!("appending to `{}`", self.path.display()))
+            .with_context(|| format!("appending to `{}`", self.path.display()))?;
+        self.n_bytes += line.len() as u64;
+        Ok(())
     }
 }
 
@@ -136,6 +184,23 @@ mod tests {
     fn a_missing_folder_is_told_with_the_path() {
         let error = write_atomic(Path::new("/nowhere/at/all.txt"), b"").unwrap_err();
         assert!(format!("{error:#}").contains("/nowhere/at/all.txt"));
+    }
+
+    #[test]
+    fn a_file_of_lines_is_cut_back_and_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.jsonl");
+        let mut lines = JsonLines::create(&path).unwrap();
+        lines.push(&1).unwrap();
+        let kept = lines.n_bytes();
+        lines.push(&2).unwrap();
+        lines.sync().unwrap();
+        drop(lines);
+        assert!(JsonLines::resume(&path, 100).is_err());
+        let mut lines = JsonLines::resume(&path, kept).unwrap();
+        lines.push(&3).unwrap();
+        assert_eq!(lines.n_bytes(), 4);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n3\n");
     }
 
     #[test]

@@ -86,6 +86,27 @@ impl RunDir {
         Ok(Self { root: root.into() })
     }
 
+    /// The folder of a run that was stopped, to go on with: made anew if there is no run in it. Nothing in it
+    /// is removed.
+    ///
+    /// # Errors
+    /// As [`RunDir::check`]; [`UsageError`] if the run has other settings than these, on which its results
+    /// depend.
+    pub fn resume(root: &Path, config: &Config) -> anyhow::Result<Self> {
+        if !is_run(root) {
+            return Self::create(root, config);
+        }
+        let run = Self { root: root.into() };
+        if run.config()?.essence() != config.essence() {
+            return Err(UsageError::new(format!(
+                "the run in `{}` has other settings than these: give the ones of its {CONFIG}, or another --out",
+                root.display()
+            ))
+            .into());
+        }
+        Ok(run)
+    }
+
     /// The folder of a run that was made before.
     ///
     /// # Errors
@@ -133,6 +154,11 @@ impl RunDir {
             .join(format!("{name}.safetensors"))
     }
 
+    /// Stages of a run that shares no cache: `checkpoints/stages`.
+    pub fn stages_path(&self) -> PathBuf {
+        self.root.join("checkpoints").join("stages")
+    }
+
     /// A log: `logs/<name>`.
     pub fn log_path(&self, name: &str) -> PathBuf {
         self.root.join("logs").join(name)
@@ -146,13 +172,9 @@ impl RunDir {
         JsonLines::create(&self.root.join("metrics.jsonl"))
     }
 
-    /// Starts `trajectories/<name>.jsonl` anew.
-    ///
-    /// # Errors
-    /// An error of the file system.
-    pub fn trajectories(&self, name: &str) -> anyhow::Result<JsonLines> {
-        let folder = self.root.join("trajectories");
-        JsonLines::create(&folder.join(format!("{name}.jsonl")))
+    /// A file of trajectories: `trajectories/<name>.jsonl`.
+    pub fn trajectory_path(&self, name: &str) -> PathBuf {
+        self.root.join("trajectories").join(format!("{name}.jsonl"))
     }
 
     /// Writes `report.json`, and `report.md` and `report.html` from it.
@@ -229,6 +251,21 @@ mod tests {
         RunDir::create(folder.path(), &config()).unwrap();
         assert!(!run.pool_path().exists() && !run.log_path("a.log").exists());
         assert!(folder.path().join("notes.txt").exists());
+    }
+
+    #[test]
+    fn a_run_goes_on_with_its_own_settings_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::resume(folder.path(), &config()).unwrap();
+        fs::write(run.pool_path(), "{}").unwrap();
+        let mut same = config();
+        same.threads = 7;
+        assert_eq!(RunDir::resume(folder.path(), &same).unwrap(), run);
+        assert!(run.pool_path().exists());
+        let mut other = config();
+        other.grpo.k = 4;
+        let error = RunDir::resume(folder.path(), &other).unwrap_err();
+        assert!(error.is::<UsageError>() && error.to_string().contains("other settings"));
     }
 
     #[test]

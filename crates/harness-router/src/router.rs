@@ -90,13 +90,28 @@ impl Router {
     /// # Errors
     /// [`SelectError::UnknownHarness`] if a row is of a harness outside the pool.
     pub fn with_profile(mut self, profile: BehaviorProfile) -> Result<Self, SelectError> {
+        let version = profile.policy_version();
+        self.restore(profile, version)?;
+        Ok(self)
+    }
+
+    /// Puts a profile and the version of its last re-anchoring in place of the router's own, as a resumed run
+    /// does; the router then decides as the one did from which they come.
+    ///
+    /// # Errors
+    /// [`SelectError::UnknownHarness`] if a row is of a harness outside the pool; nothing is changed then.
+    pub fn restore(
+        &mut self,
+        profile: BehaviorProfile,
+        anchored_at: PolicyVersion,
+    ) -> Result<(), SelectError> {
         if let Some(stranger) = profile.harnesses().find(|id| !self.knows(id)) {
             return Err(SelectError::UnknownHarness(stranger.clone()));
         }
-        self.anchored_at = profile.policy_version();
+        self.anchored_at = anchored_at;
         self.profile = profile;
         self.last_reanchor = None;
-        Ok(self)
+        Ok(())
     }
 
     /// The same router with another version of the last re-anchoring: what a resumed run restores beside the

@@ -38,7 +38,32 @@ pub(crate) struct AdamW {
     steps: i32,
 }
 
+/// The optimizer's memory: what a learner needs beside its weights to go on as if it had never stopped.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Moments {
+    /// Decayed mean of the gradients, as long as the weights.
+    pub mean: Vec<f32>,
+    /// Decayed mean of their squares, as long as the weights.
+    pub square: Vec<f32>,
+    /// Steps so far, at least 0.
+    pub steps: i32,
+}
+
 impl AdamW {
+    pub(crate) fn moments(&self) -> Moments {
+        Moments {
+            mean: self.mean.clone(),
+            square: self.square.clone(),
+            steps: self.steps,
+        }
+    }
+
+    /// Takes over moments that are as long as the weights.
+    pub(crate) fn restore(&mut self, moments: Moments) {
+        (self.mean, self.square) = (moments.mean, moments.square);
+        self.steps = moments.steps;
+    }
+
     pub(crate) fn new(config: AdamWConfig, model: &ModelConfig) -> Self {
         let n = model.n_params();
         let runs = model.layout().into_iter().map(|s| (s.len(), s.is_matrix()));

@@ -11,10 +11,14 @@ use harness_core::PolicyVersion;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
+use crate::adamw::Moments;
 use crate::model::ModelConfig;
 
-/// The version of the file that this code writes.
-pub const CHECKPOINT_FORMAT: u32 = 1;
+/// The newest version of the file that this code reads. Files with the optimizer's memory are of version 2,
+/// others of version 1, which older programs read too.
+pub const CHECKPOINT_FORMAT: u32 = 2;
+/// Names of the optimizer's tensors.
+const MOMENTS: [&str; 2] = ["optimizer.mean", "optimizer.square"];
 /// The one metadata entry, so that the file's bytes do not depend on the order of a map.
 const META_KEY: &str = "harness_s";
 
@@ -77,6 +81,8 @@ pub struct Checkpoint {
     pub tokenizer_hash: String,
     /// The configuration that generated the weights.
     pub generator: serde_json::Value,
+    /// The optimizer's memory, each moment as long as the weights, where training is to go on from here.
+    pub moments: Option<Moments>,
 }
 
 /// What a checkpoint says about its weights.
@@ -88,6 +94,9 @@ struct About {
     world_hash: String,
     tokenizer_hash: String,
     generator: serde_json::Value,
+    /// Steps of the optimizer; there if its moments are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    optimizer_steps: Option<i32>,
 }
 
 /// The metadata entry.
@@ -115,6 +124,10 @@ impl Checkpoint {
         hasher.update(&(about.len() as u64).to_le_bytes());
         hasher.update(&about);
         hasher.update(&bytes(&self.weights));
+        if let Some(moments) = &self.moments {
+            hasher.update(&bytes(&moments.mean));
+            hasher.update(&bytes(&moments.square));
+        }
         hasher.finalize().to_hex().to_string()
     }
 
@@ -124,7 +137,7 @@ impl Checkpoint {
     /// [`CheckpointError::Io`].
     ///
     /// # Panics
-    /// If the weights are not as long as the layout of the sizes.
+    /// If weights or moments are not as long as the layout of the sizes.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), CheckpointError> {
         let path = path.as_ref();
         write_aside(path, &self.to_bytes()).map_err(|source| CheckpointError::Io {
@@ -189,12 +202,13 @@ impl Checkpoint {
             world_hash: self.world_hash.clone(),
             tokenizer_hash: self.tokenizer_hash.clone(),
             generator: self.generator.clone(),
+            optimizer_steps: self.moments.as_ref().map(|m| m.steps),
         }
     }
 
     fn to_bytes(&self) -> Vec<u8> {
         let meta = Meta {
-            format_version: CHECKPOINT_FORMAT,
+            format_version: if self.moments.is_some() { 2 } else { 1 },
             content_hash: self.content_hash(),
             about: self.about(),
         };
@@ -207,6 +221,15 @@ impl Checkpoint {
             let view = TensorView::new(Dtype::F32, spec.shape, head);
             views.push((spec.name, view.expect("the slice has the shape's length")));
             rest = tail;
+        }
+        let empty = Moments::default();
+        let moments = self.moments.as_ref().unwrap_or(&empty);
+        let moments = [bytes(&moments.mean), bytes(&moments.square)];
+        if self.moments.is_some() {
+            for (name, data) in MOMENTS.into_iter().zip(&moments) {
+                let view = TensorView::new(Dtype::F32, vec![self.model.n_params()], data);
+                views.push((name.to_owned(), view.expect("as long as the weights")));
+            }
         }
         let meta = HashMap::from([(META_KEY.to_owned(), meta)]);
         safetensors::serialize(views, Some(meta)).expect("names are unique and shapes fit")
@@ -227,8 +250,15 @@ impl Checkpoint {
             .model
             .validate()
             .map_err(|e| Problem::Corrupt(e.to_string()))?;
+        let file = SafeTensors::deserialize(data)?;
+        let flat = weights(&about.model, &file)?;
+        let moments = match about.optimizer_steps {
+            Some(steps) => Some(moments(&file, flat.len(), steps)?),
+            None => None,
+        };
         let read = Self {
-            weights: weights(&about.model, &SafeTensors::deserialize(data)?)?,
+            weights: flat,
+            moments,
             model: about.model,
             policy_version: about.policy_version,
             world_hash: about.world_hash,
@@ -285,6 +315,23 @@ fn weights(model: &ModelConfig, file: &SafeTensors<'_>) -> Result<Vec<f32>, Prob
     Ok(flat)
 }
 
+fn moments(file: &SafeTensors<'_>, n: usize, steps: i32) -> Result<Moments, Problem> {
+    let read = |name: &str| {
+        let view = file.tensor(name)?;
+        if view.dtype() != Dtype::F32 || view.shape() != [n] {
+            let (dtype, shape) = (view.dtype(), view.shape());
+            return Err(Problem::Corrupt(format!("{name} is {dtype:?} {shape:?}")));
+        }
+        let values = view.data().as_chunks::<4>().0;
+        Ok(values.iter().map(|b| f32::from_le_bytes(*b)).collect())
+    };
+    Ok(Moments {
+        mean: read(MOMENTS[0])?,
+        square: read(MOMENTS[1])?,
+        steps,
+    })
+}
+
 fn bytes(weights: &[f32]) -> Vec<u8> {
     weights.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
@@ -323,7 +370,33 @@ mod tests {
             world_hash: "w1".into(),
             tokenizer_hash: "t1".into(),
             generator: serde_json::json!({"steps": 1600, "rate": 0.002}),
+            moments: None,
         }
+    }
+
+    /// The same with the optimizer's memory.
+    fn unfinished() -> Checkpoint {
+        let plain = checkpoint();
+        let n = plain.weights.len();
+        Checkpoint {
+            moments: Some(Moments {
+                mean: (0..n).map(|i| i as f32 * 0.5).collect(),
+                square: vec![0.25; n],
+                steps: 12,
+            }),
+            ..plain
+        }
+    }
+
+    #[test]
+    fn c2_the_optimizers_memory_survives_and_changes_the_hash() {
+        let written = unfinished();
+        let read = Checkpoint::from_bytes(&written.to_bytes());
+        assert!(matches!(read, Ok(read) if read == written));
+        assert_ne!(written.content_hash(), checkpoint().content_hash());
+        let plain = checkpoint().to_bytes();
+        let text = String::from_utf8_lossy(&plain);
+        assert!(text.contains(r#"{\"format_version\":1"#));
     }
 
     #[test]
@@ -354,23 +427,28 @@ mod tests {
 
     #[test]
     fn a_newer_file_is_told_apart() {
-        let newer = checkpoint().to_bytes();
-        let text = br#"{\"format_version\":1"#;
+        let newer = unfinished().to_bytes();
+        let text = br#"{\"format_version\":2"#;
         let at = newer.windows(text.len()).position(|w| w == text).unwrap();
         let mut newer = newer;
-        newer[at + text.len() - 1] = b'2';
+        newer[at + text.len() - 1] = b'3';
         assert!(matches!(
             Checkpoint::from_bytes(&newer),
-            Err(Problem::Newer(2))
+            Err(Problem::Newer(3))
         ));
     }
 
     #[test]
     fn damage_is_always_an_error() {
-        let good = checkpoint().to_bytes();
+        for good in [checkpoint().to_bytes(), unfinished().to_bytes()] {
+            damage(&good);
+        }
+    }
+
+    fn damage(good: &[u8]) {
         let mut rng = Seed::new(1).rng();
         for round in 0..300 {
-            let mut bad = good.clone();
+            let mut bad = good.to_vec();
             let at = rng.next_u64() as usize % bad.len();
             match round % 3 {
                 0 => bad[at] ^= 1 << (rng.next_u64() % 8),

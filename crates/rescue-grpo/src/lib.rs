@@ -22,7 +22,7 @@ pub mod sampler;
 pub mod step;
 pub mod supervised;
 
-pub use adamw::AdamWConfig;
+pub use adamw::{AdamWConfig, Moments};
 pub use advantage::{
     AdvantageConfig, Baseline, Signal, advantages, group_advantages, replaced_advantages, signal,
     valid_reward,

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use burn::tensor::Device;
 use harness_core::{Policy, PolicyVersion, Sequence};
 
-use crate::adamw::{AdamW, AdamWConfig, clip_scale, global_norm};
+use crate::adamw::{AdamW, AdamWConfig, Moments, clip_scale, global_norm};
 use crate::engine::{Engine, MaskedIds};
 use crate::learner::{Learner, LearnerError, OldLogprobs, UpdateBatch, UpdateRow, UpdateStats};
 use crate::model::{DeviceKind, ModelConfig, ModelError};
@@ -73,6 +73,27 @@ impl NanoLearner {
             version,
             packed: OnceLock::new(),
         })
+    }
+
+    /// The optimizer's memory.
+    pub fn moments(&self) -> Moments {
+        self.adam.moments()
+    }
+
+    /// The same learner with another's memory: with its weights and version too it makes the same updates as
+    /// that one, to the bit.
+    ///
+    /// # Errors
+    /// [`ModelError::BadLength`] if the moments are not as long as the weights.
+    pub fn with_moments(mut self, moments: Moments) -> Result<Self, ModelError> {
+        let expected = self.weights.len();
+        for got in [moments.mean.len(), moments.square.len()] {
+            if got != expected {
+                return Err(ModelError::BadLength { expected, got });
+            }
+        }
+        self.adam.restore(moments);
+        Ok(self)
     }
 
     /// The model's sizes.

@@ -7,8 +7,8 @@ use harness_pool::{
     Decision, Probe, RescueEvidence, RouteContext, SelectError, SelectSiblings, SiblingPool,
 };
 use rescue_grpo::{
-    AdvantageConfig, Baseline, Context, GrpoConfig, NanoLearner, NanoLearnerConfig, RescueMode,
-    ZeroSpread,
+    AdvantageConfig, Baseline, Checkpoint, Context, GrpoConfig, NanoLearner, NanoLearnerConfig,
+    RescueMode, ZeroSpread,
 };
 use serde::{Deserialize, Serialize};
 
@@ -163,7 +163,14 @@ impl Shared<'_> {
     /// # Errors
     /// If sizes and weights do not fit.
     pub(super) fn learner(&self) -> anyhow::Result<NanoLearner> {
-        let checkpoint = &self.warm.checkpoint;
+        self.learner_at(&self.warm.checkpoint)
+    }
+
+    /// A learner at the weights of a checkpoint.
+    ///
+    /// # Errors
+    /// If sizes and weights do not fit.
+    pub(super) fn learner_at(&self, checkpoint: &Checkpoint) -> anyhow::Result<NanoLearner> {
         let config = NanoLearnerConfig {
             adamw: rescue_grpo::AdamWConfig::default(),
             n_threads: self.config.n_threads(),
@@ -176,7 +183,7 @@ impl Shared<'_> {
             checkpoint.policy_version,
             config,
         )
-        .context("starting from the warm start's weights")
+        .context("starting from a checkpoint's weights")
     }
 
     /// The name of a harness of the pool: a sibling's, or `base`.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use harness_core::{HarnessId, Seed, Task};
+use harness_core::{HarnessId, PolicyVersion, Seed, Task};
 use harness_pool::{
     BehaviorProfile, ProfileConfig, ProfileSummary, Rate, RouteContext, Scope, SelectSiblings,
     SiblingPool,
@@ -90,6 +90,29 @@ impl Chooser {
             Self::Router(router) => router.last_reanchor(),
             Self::Nobody(_) | Self::Random(_) | Self::Fixed(_) => None,
         }
+    }
+
+    /// What a router knows, and the version of the policy at its last re-anchoring.
+    pub(super) fn knowledge(&self) -> Option<(BehaviorProfile, PolicyVersion)> {
+        match self {
+            Self::Router(router) => Some((router.profile().clone(), router.anchored_at())),
+            Self::Nobody(_) | Self::Random(_) | Self::Fixed(_) => None,
+        }
+    }
+
+    /// Gives a router what it knew; others know nothing.
+    ///
+    /// # Errors
+    /// If the profile speaks of harnesses outside the pool.
+    pub(super) fn restore(
+        &mut self,
+        knowledge: Option<(BehaviorProfile, PolicyVersion)>,
+    ) -> anyhow::Result<()> {
+        let (Some((profile, version)), Self::Router(router)) = (knowledge, &mut *self) else {
+            return Ok(());
+        };
+        router.restore(profile, version)?;
+        Ok(())
     }
 
     fn profile(&self) -> Option<&BehaviorProfile> {

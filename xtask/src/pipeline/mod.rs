@@ -15,6 +15,7 @@ mod measures;
 mod moments;
 mod outcome;
 mod provenance;
+mod saved;
 mod study;
 mod tables;
 mod training;

@@ -10,7 +10,10 @@ use env_appworld::AppWorldMaker;
 use harness_core::{ExecOptions, Outcome, RolloutRole, Seed, Split, Task, Trajectory};
 use harness_router::ReanchorReport;
 use rand::seq::SliceRandom as _;
-use rescue_grpo::{GrpoConfig, NanoLearner, OutcomeCounts, RescueMode, Runtime, StepReport, step};
+use rescue_grpo::learner::Learner as _;
+use rescue_grpo::{
+    Checkpoint, GrpoConfig, NanoLearner, OutcomeCounts, RescueMode, Runtime, StepReport, step,
+};
 use serde::Serialize;
 
 use super::anchor::AnchorProbe;
@@ -19,6 +22,7 @@ use super::chooser::Chooser;
 use super::evaluate::{Evaluation, Plan, evaluate};
 use super::exec_options;
 use super::moments::{Moment, moment};
+use super::saved::{Keeper, State};
 use super::tables::rank1_table;
 use super::warm_start::tasks;
 use crate::arm::Arm;
@@ -45,19 +49,28 @@ pub(super) fn run_arm(
     seed: u64,
     extras: Extras,
     mut chooser: Chooser,
-    trajectories: &mut JsonLines,
+    keeper: &Keeper,
 ) -> anyhow::Result<ArmResult> {
     let mut training = Training::new(shared, arm, seed, extras)?;
     let budget = shared.config.run.budget_rollouts;
     let progress = Progress::start(format!("{arm} seed {seed}"), budget);
-    if training.has_siblings() {
-        training.reanchor(&mut chooser)?;
+    let (state, mut trajectories) = keeper.open()?;
+    match state {
+        Some(state) => {
+            training.go_on(state, &mut chooser)?;
+            progress.advance(training.result.rollouts);
+        }
+        None => {
+            if training.has_siblings() {
+                training.reanchor(&mut chooser)?;
+            }
+            training.measure()?;
+        }
     }
-    training.measure()?;
     while let Some(n_tasks) = training.affordable() {
         training.judge_charged()?;
         let before = training.result.rollouts;
-        training.step(n_tasks, &mut chooser, trajectories)?;
+        training.step(n_tasks, &mut chooser, &mut trajectories)?;
         if training.result.rollouts == before {
             let text = "a step made no attempts (no sibling can be chosen): the arm ended early";
             training.result.warnings.push(text.into());
@@ -65,6 +78,9 @@ pub(super) fn run_arm(
         }
         progress.advance(training.result.rollouts - before);
         training.look_halfway(budget)?;
+        if keeper.is_due(training.result.steps) {
+            keeper.save(&training.state(&chooser), &trajectories)?;
+        }
     }
     training.judge_charged()?;
     training.measure()?;
@@ -140,6 +156,37 @@ impl<'a> Training<'a> {
                 warnings: Vec::new(),
             },
         })
+    }
+
+    /// All that the rest of the training depends on, between two steps.
+    fn state(&self, chooser: &Chooser) -> State {
+        let start = &self.shared.warm.checkpoint;
+        State {
+            result: self.result.clone(),
+            drawn: self.drawn,
+            next_curve: self.next_curve,
+            policy: Checkpoint {
+                weights: self.learner.weights().to_vec(),
+                policy_version: self.learner.version(),
+                moments: Some(self.learner.moments()),
+                ..start.clone()
+            },
+            router: chooser.knowledge(),
+        }
+    }
+
+    /// Goes on from a state.
+    fn go_on(&mut self, state: State, chooser: &mut Chooser) -> anyhow::Result<()> {
+        let learner = self.shared.learner_at(&state.policy)?;
+        self.learner = match state.policy.moments {
+            Some(moments) => learner.with_moments(moments)?,
+            None => learner,
+        };
+        chooser.restore(state.router)?;
+        self.result = state.result;
+        self.drawn = state.drawn;
+        self.next_curve = state.next_curve;
+        Ok(())
     }
 
     /// What is left of the budget.

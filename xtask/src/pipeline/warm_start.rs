@@ -184,6 +184,7 @@ fn build(config: &Config, seed: u64) -> anyhow::Result<(WarmStart, Gate)> {
         world_hash: world_hash(),
         tokenizer_hash: codec.hash().to_owned(),
         generator: serde_json::to_value(generator).context("the configuration as JSON")?,
+        moments: None,
     };
     Ok((WarmStart { codec, checkpoint }, gate))
 }

@@ -14,10 +14,12 @@ use super::chooser::Chooser;
 use super::evaluate::Evaluation;
 use super::evolution::{self, Evolved};
 use super::moments::{Moment, moment};
+use super::saved::Keeper;
 use super::tables::{Rank1Table, RescueTable, rank1_table, rescue_table};
 use super::training::{Extras, run_arm};
 use super::warm_start::{self, WarmStart, tasks};
 use crate::arm::Arm;
+use crate::cache::build_fingerprint;
 use crate::cli::Plan;
 use crate::config::Config;
 use crate::report::ProfileRow;
@@ -141,12 +143,15 @@ impl World {
             extras,
         );
         plan.cache.get_or_make("arm", &inputs, || {
-            let mut trajectories = plan
-                .run_dir
-                .trajectories(&self.file_name(arm, seed, is_main))?;
+            let name = self.file_name(arm, seed, is_main);
+            let key = crate::cache::content_hash(&(build_fingerprint(), &inputs))?;
+            let every = self.config.run.checkpoint_every_steps;
+            let keeper = Keeper::new(&plan.run_dir, &name, key, every);
             let best = self.best_single();
             let chooser = Chooser::new(&self.config, &pool, best.as_ref(), arm)?;
-            run_arm(shared, arm, seed, extras, chooser, &mut trajectories)
+            let result = run_arm(shared, arm, seed, extras, chooser, &keeper)?;
+            keeper.finish()?;
+            Ok(result)
         })
     }
 
@@ -171,7 +176,7 @@ impl World {
             Arm::DistractorPool => evolution::distractor_pool(&self.warm),
             Arm::UndirectedPool => {
                 let evolved = evolve(plan, &self.config, &self.warm, true)?;
-                keep_pool(plan, "pool-undirected", &evolved)
+                keep_pool(plan, &format!("{}-undirected", self.name), &evolved)
             }
             _ => Ok(self.pool.clone()),
         }

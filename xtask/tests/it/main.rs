@@ -6,6 +6,8 @@ mod bad_input;
 mod reports;
 #[cfg(feature = "train")]
 mod reproduce;
+#[cfg(feature = "train")]
+mod resume;
 
 use std::path::Path;
 use std::process::{Command, Output};
