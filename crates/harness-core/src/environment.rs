@@ -56,6 +56,17 @@ pub struct StepResult {
     pub unsupported: bool,
 }
 
+impl StepResult {
+    /// What an action that the world understood led to: the observation, and whether the episode is over.
+    pub fn new(observation: Vec<Part>, done: bool) -> Self {
+        Self {
+            observation,
+            done,
+            unsupported: false,
+        }
+    }
+}
+
 /// A value that an environment publishes under a name for conditions of rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
