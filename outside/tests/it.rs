@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness_core::{
-    Codec, Condition, Deadline, Effect, GroupCheck, HarnessEdit, Message, Moment, Outcome, Policy,
-    PolicyVersion, Request, Role, RolloutGroup, RolloutId, Rule, Sampling, Seed, Split, Task,
-    TaskId,
+    Codec, Condition, Deadline, Effect, GroupCheck, HarnessEdit, HarnessId, Message, Moment,
+    Outcome, Policy, PolicyVersion, Request, Role, RolloutGroup, RolloutId, Rule, Sampling, Seed,
+    Split, Task, TaskId,
 };
 use harness_evolve::{Evolution, EvolveConfig, EvolveInput, Proposal, Slice, evolve};
 use harness_pool::{
-    BehaviorProfile, EvidenceRow, Probe, ProfileConfig, RecordError, RouteContext, SelectError,
-    SelectSiblings, SiblingPool,
+    AcceptanceEvidence, BehaviorProfile, EvidenceRow, PoolBuilder, Probe, ProfileConfig,
+    RecordError, RouteContext, SelectError, SelectSiblings, Sibling, SiblingPool,
 };
 use harness_router::testing::{
     check_failed_reanchor, check_repeatable, check_selection, check_told_twice, check_voter,
@@ -48,7 +48,7 @@ fn idle() -> HarnessEdit {
 }
 
 /// Evolves the base with a proposer that asks a chat model.
-fn evolved() -> Evolution {
+fn evolve_with(proposer: &mut AskForEdits<Canned>) -> Evolution {
     let slice = |split| Slice {
         tasks: tasks(split, 20),
         attempts: vec![],
@@ -61,21 +61,11 @@ fn evolved() -> Evolution {
         policy_hash: "reader".into(),
         manifest_hash: "boxes".into(),
     };
-    let proposal = |edit| Proposal {
-        edits: vec![edit],
-        why: "it may help".into(),
-    };
-    let proposals = vec![proposal(hint()), proposal(idle())];
-    let reply = serde_json::to_string(&proposals).expect("proposals are plain data");
-    let mut proposer = AskForEdits {
-        model: Canned::new(reply),
-        max_tokens: 4096,
-    };
     let config = EvolveConfig {
         min_directions: 1,
         ..EvolveConfig::default()
     };
-    evolve(input, &mut proposer, &mut Executor, &config, Seed::new(1)).expect("nothing breaks")
+    evolve(input, proposer, &mut Executor, &config, Seed::new(1)).expect("nothing breaks")
 }
 
 fn context(task: &Task) -> RouteContext {
@@ -172,7 +162,16 @@ fn a_task_that_the_base_fails_is_solved_under_a_sibling() {
 
 #[test]
 fn evolution_keeps_the_edit_that_helps_and_its_pool_survives_a_file() {
-    let Evolution { pool, report } = evolved();
+    let proposal = |edit| Proposal {
+        edits: vec![edit],
+        why: "it may help".into(),
+    };
+    let proposals = vec![proposal(hint()), proposal(idle())];
+    let mut proposer = AskForEdits {
+        model: Canned::new(serde_json::to_string(&proposals).unwrap()),
+        max_tokens: 4096,
+    };
+    let Evolution { pool, report } = evolve_with(&mut proposer);
     assert_eq!(pool.len(), 1, "{:#?}", report.confirmations);
     let sibling = &pool.siblings()[0];
     assert_eq!(sibling.lineage, [hint()]);
@@ -190,28 +189,10 @@ fn evolution_keeps_the_edit_that_helps_and_its_pool_survives_a_file() {
 
 #[test]
 fn a_cut_or_broken_reply_is_recorded_and_stops_nothing() {
-    let slice = |split| Slice {
-        tasks: tasks(split, 20),
-        attempts: vec![],
-    };
     for (text, max_tokens) in [("[]", 1), ("none", 9)] {
-        let input = EvolveInput {
-            base: base(),
-            search: slice(Split::EvolutionSearch),
-            confirm: slice(Split::EvolutionConfirm),
-            secrets: vec![],
-            policy_hash: "reader".into(),
-            manifest_hash: "boxes".into(),
-        };
-        let mut proposer = AskForEdits {
-            model: Canned::new(text),
-            max_tokens,
-        };
-        let config = EvolveConfig {
-            min_directions: 1,
-            ..EvolveConfig::default()
-        };
-        let got = evolve(input, &mut proposer, &mut Executor, &config, Seed::new(1)).unwrap();
+        let model = Canned::new(text);
+        let mut proposer = AskForEdits { model, max_tokens };
+        let got = evolve_with(&mut proposer);
         assert!(got.pool.is_empty() && !got.report.unusable.is_empty());
         let asked = proposer.model.asked.lock().unwrap();
         assert!(
@@ -245,7 +226,6 @@ fn the_selector_keeps_its_contract() {
     });
 }
 
-/// Three siblings, of which one helps.
 fn router_over(pool: &SiblingPool, voters: Vec<Box<dyn Voter>>) -> Router {
     let config = RouterConfig {
         epsilon: 0.0,
@@ -256,23 +236,19 @@ fn router_over(pool: &SiblingPool, voters: Vec<Box<dyn Voter>>) -> Router {
 
 #[test]
 fn after_re_anchoring_a_router_and_a_selector_know_what_the_probes_showed() {
-    let pool = evolved().pool;
-    let mut builder =
-        harness_pool::PoolBuilder::new(base(), pool.policy_hash().into(), "boxes".into());
-    builder.add(pool.siblings()[0].clone()).unwrap();
-    for note in ["Stay calm.", "Be brief."] {
-        let edit = HarnessEdit::AddNote(note.into());
-        let sibling = harness_pool::Sibling {
-            name: note.into(),
+    let mut builder = PoolBuilder::new(base(), "reader".into(), "boxes".into());
+    for (name, edit) in [("hint", hint()), ("idle", idle())] {
+        let sibling = Sibling {
+            name: name.into(),
             harness: base().apply(&edit).unwrap(),
-            direction: "none".into(),
+            direction: "locked".into(),
             lineage: vec![edit],
-            evidence: Default::default(),
+            evidence: AcceptanceEvidence::default(),
         };
         builder.add(sibling).unwrap();
     }
-    let helps = pool.ids()[0].clone();
     let pool = builder.freeze();
+    let helps = base().apply(&hint()).unwrap().id();
 
     let anchors = tasks(Split::Anchor, 12);
     let mut probe = Anchors::new(&pool, anchors.clone(), 4, Seed::new(9)).unwrap();
@@ -286,7 +262,7 @@ fn after_re_anchoring_a_router_and_a_selector_know_what_the_probes_showed() {
 
     let mut selector = LeastTried::new(&pool);
     selector.reanchor(&mut probe).unwrap();
-    let stranger = harness_core::HarnessId::new("stranger").unwrap();
+    let stranger = HarnessId::new("stranger").unwrap();
     let error = probe.probe(Some(&stranger)).unwrap_err();
     assert!(matches!(error, SelectError::UnknownHarness(_)), "{error}");
     let rows: Vec<EvidenceRow> = probe.probe(Some(&helps)).unwrap();

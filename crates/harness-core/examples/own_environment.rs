@@ -79,7 +79,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     };
     let harness = Arc::new(HarnessSpec::base(base));
     let mut jobs = Vec::new();
-    for number in [37, 88, 50] {
+    for number in [37, 88, 100] {
         let mut task = toy_task(number, "");
         task.instruction = "Find the hidden number.".into();
         task.data = serde_json::json!({ "number": number });

@@ -16,7 +16,8 @@ use crate::task::Task;
 pub enum Action {
     /// Text that the environment reads by itself: a code block, a command, an SQL statement.
     Text(String),
-    /// A structured call.
+    /// A structured call. The executor sends text alone so far ([`ActionFormat`](crate::ActionFormat)); it is
+    /// for harnesses that drive themselves.
     ToolCall {
         /// The tool's name.
         name: String,
@@ -109,7 +110,11 @@ pub enum EnvError {
 ///
 /// Call order: `reset`, then `step` until it says `done` or a limit is reached, then `evaluate` once.
 /// `predicates` may be called at any time after `reset`. A failure that the agent caused is an observation
-/// with [`Part::Error`], never an `Err`.
+/// with [`Part::Error`], never an `Err`; so is an action of a kind that this world does not read.
+///
+/// Labels and digests of failures read these facts where they are published: `last_result_error` and
+/// `completed` or `gave_up` (yes or no), `error_kind` (a text, `none` without an error), and `turns_left`.
+/// Without them they read the observations' text.
 pub trait Environment: Send {
     /// Builds the task's world and returns the variables that harness templates may use beside `task`.
     ///

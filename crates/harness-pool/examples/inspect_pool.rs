@@ -5,6 +5,7 @@
 //! everything: the hash of the content, the bounds of every harness, and that no content stands there twice.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use harness_core::{
     BaseHarness, Condition, Effect, HarnessEdit, HarnessSpec, Limits, Moment, Rule,
@@ -61,15 +62,18 @@ fn print(pool: &SiblingPool) -> Result<()> {
         println!("\n{} ({})", sibling.name, sibling.id());
         println!("  repairs: {}", sibling.direction);
         let evidence = &sibling.evidence;
-        println!(
-            "  confirmed on {} tasks: solved {} of {} attempts, base retries {}; p {} at level {}",
-            evidence.n_tasks,
-            evidence.sibling_solved,
-            evidence.n_attempts,
-            evidence.retry_solved,
-            evidence.p_value,
-            evidence.threshold
-        );
+        if evidence.n_tasks == 0 {
+            println!("  never confirmed");
+        } else {
+            println!(
+                "  confirmed on {} tasks: solved {} of {} attempts, base retries {}; p {:.1e}",
+                evidence.n_tasks,
+                evidence.sibling_solved,
+                evidence.n_attempts,
+                evidence.retry_solved,
+                evidence.p_value
+            );
+        }
         for rule in &sibling.harness.overlay.rules {
             println!(
                 "  rule `{}` at {:?}: {:?}",
@@ -98,10 +102,18 @@ fn inspect_small_pool() -> Result<()> {
     inspect(&path)
 }
 
-fn main() -> Result<()> {
-    match std::env::args_os().nth(1) {
+#[expect(clippy::print_stderr, reason = "an example shows what it does")]
+fn main() -> ExitCode {
+    let done = match std::env::args_os().nth(1) {
         Some(path) => inspect(Path::new(&path)),
         None => inspect_small_pool(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
