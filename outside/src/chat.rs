@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use harness_core::{ChatError, ChatModel, ChatReply, ChatRequest, Deadline, Message, Role, Seed};
-use harness_evolve::{DirectionBrief, Proposal, ProposeError, Proposer};
+use harness_evolve::{DirectionBrief, FailurePacket, Proposal, ProposeError, Proposer};
 
 /// Always gives the same reply, and keeps what it was asked.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl<M: ChatModel> Proposer for AskForEdits<M> {
         n: usize,
         _seed: Seed,
     ) -> Result<Vec<Proposal>, ProposeError> {
-        let packets: Vec<String> = brief.packets.iter().map(|packet| packet.text()).collect();
+        let packets: Vec<String> = brief.packets.iter().map(FailurePacket::text).collect();
         let text = format!(
             "An agent fails like this ({}, a repair would act at {:?}):\n{}\nReply with a JSON list of at \
              most {n} objects with `edits` and `why`. Tried before: {:?}",
@@ -75,7 +75,7 @@ impl<M: ChatModel> Proposer for AskForEdits<M> {
             temperature: 0.0,
             max_tokens: self.max_tokens,
             schema: None,
-            deadline: Deadline::after(Duration::from_secs(60)),
+            deadline: Deadline::after(Duration::from_mins(1)),
         });
         let reply = reply.map_err(|error| ProposeError::Failed(error.into()))?;
         let unusable = |reason: String| ProposeError::Unusable { reason };

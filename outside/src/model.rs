@@ -130,15 +130,15 @@ impl Policy for Reader {
 
 /// The next command, and its probability at temperature 1.
 fn say(messages: &[(Role, String)], seed: Seed, is_greedy: bool) -> (String, f64) {
-    let seen = messages
+    let observed = messages
         .iter()
         .rev()
         .find(|(role, _)| *role == Role::Observation);
-    let seen = seen.map_or("", |(_, text)| text.as_str());
-    if let Some(word) = seen.strip_prefix("it reads ") {
+    let observed = observed.map_or("", |(_, text)| text.as_str());
+    if let Some(word) = observed.strip_prefix("it reads ") {
         return (format!("say {word}"), 1.0);
     }
-    if seen == "the box is open" {
+    if observed == "the box is open" {
         return ("read".into(), 1.0);
     }
     if messages

@@ -274,7 +274,7 @@ fn a_chat_model_votes() {
     let pool = pool_of(3);
     let name = &pool.siblings()[2].name;
     let model = Arc::new(Canned::new(format!("{{\"ranking\": [\"{name}\"]}}")));
-    let timeout = Duration::from_secs(60);
+    let timeout = Duration::from_mins(1);
     let voter = |n| -> Box<dyn Voter> {
         Box::new(LlmVoter::new(
             format!("llm-{n}"),

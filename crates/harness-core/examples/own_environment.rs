@@ -66,18 +66,19 @@ fn halve(context: &str, _seed: Seed) -> String {
             }
         }
     }
-    ((low + high) / 2).to_string()
+    i64::midpoint(low, high).to_string()
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
 fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let mut base = BaseHarness::default();
-    base.system = "Answer with a number from 1 to {{ largest }}.".into();
-    base.limits = Limits {
-        max_turns: 5,
-        max_reply_tokens: 8,
-    };
-    let harness = Arc::new(HarnessSpec::base(base));
+    let harness = Arc::new(HarnessSpec::base(BaseHarness {
+        system: "Answer with a number from 1 to {{ largest }}.".into(),
+        limits: Limits {
+            max_turns: 5,
+            max_reply_tokens: 8,
+        },
+        ..BaseHarness::default()
+    }));
     let mut jobs = Vec::new();
     for number in [37, 88, 100] {
         let mut task = toy_task(number, "");

@@ -112,9 +112,9 @@ pub enum EnvError {
 /// `predicates` may be called at any time after `reset`. A failure that the agent caused is an observation
 /// with [`Part::Error`], never an `Err`; so is an action of a kind that this world does not read.
 ///
-/// Labels and digests of failures read these facts where they are published: `last_result_error` and
-/// `completed` or `gave_up` (yes or no), `error_kind` (a text, `none` without an error), and `turns_left`.
-/// Without them they read the observations' text.
+/// Names of facts that other crates read where they are published: `last_result_error`, `completed` and
+/// `gave_up` (yes or no), `error_kind` (a text, `none` without an error), `turns_left` (a whole number).
+/// Failures can be told apart by them; without them, evolution reads the observations' text.
 pub trait Environment: Send {
     /// Builds the task's world and returns the variables that harness templates may use beside `task`.
     ///
