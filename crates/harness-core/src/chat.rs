@@ -44,6 +44,9 @@ pub enum ChatError {
 }
 
 /// A chat model.
+///
+/// A reply is a whole text or an error: what is cut says so in [`ChatReply::is_cut`]. `schema` is passed on to
+/// a server that can enforce it and may be ignored otherwise, since callers check every reply themselves.
 pub trait ChatModel: Send + Sync {
     /// Answers a request.
     ///

@@ -16,7 +16,8 @@ use crate::task::Task;
 pub enum Action {
     /// Text that the environment reads by itself: a code block, a command, an SQL statement.
     Text(String),
-    /// A structured call.
+    /// A structured call. The executor sends text alone so far ([`ActionFormat`](crate::ActionFormat)); it is
+    /// for harnesses that drive themselves.
     ToolCall {
         /// The tool's name.
         name: String,
@@ -54,6 +55,17 @@ pub struct StepResult {
     pub done: bool,
     /// The action met a gap of an embedded interpreter; counted, never an outcome.
     pub unsupported: bool,
+}
+
+impl StepResult {
+    /// What an action that the world understood led to: the observation, and whether the episode is over.
+    pub fn new(observation: Vec<Part>, done: bool) -> Self {
+        Self {
+            observation,
+            done,
+            unsupported: false,
+        }
+    }
 }
 
 /// A value that an environment publishes under a name for conditions of rules.
@@ -98,7 +110,11 @@ pub enum EnvError {
 ///
 /// Call order: `reset`, then `step` until it says `done` or a limit is reached, then `evaluate` once.
 /// `predicates` may be called at any time after `reset`. A failure that the agent caused is an observation
-/// with [`Part::Error`], never an `Err`.
+/// with [`Part::Error`], never an `Err`; so is an action of a kind that this world does not read.
+///
+/// Names of facts that other crates read where they are published: `last_result_error`, `completed` and
+/// `gave_up` (yes or no), `error_kind` (a text, `none` without an error), `turns_left` (a whole number).
+/// Failures can be told apart by them; without them, evolution reads the observations' text.
 pub trait Environment: Send {
     /// Builds the task's world and returns the variables that harness templates may use beside `task`.
     ///

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::environment::MakeEnvironment;
 use crate::episode::{Episode, Next};
 use crate::harness::HarnessSpec;
-use crate::ids::{GroupId, RolloutId, RunId};
+use crate::ids::{GroupId, IdError, RolloutId, RunId};
 use crate::policy::{Codec, Generation, Policy, PolicyError};
 use crate::seed::Seed;
 use crate::task::Task;
@@ -52,6 +52,52 @@ pub struct ExecOptions {
     pub rollout_timeout: Duration,
     /// How often an invalid attempt is made again on a fresh environment.
     pub retries: u32,
+}
+
+impl Job {
+    /// The jobs of a group: `n` attempts at a task. The group is named `{name}/{task}` and its attempts
+    /// `{name}/{task}/{attempt}`, so a name may be used once in a run.
+    ///
+    /// # Errors
+    /// [`IdError`] if `name` does not fit into an id.
+    ///
+    /// # Determinism
+    /// An attempt's seed derives from `seed`, the task's id and the attempt's number.
+    pub fn group(
+        name: &str,
+        task: &Arc<Task>,
+        harness: &Arc<HarnessSpec>,
+        n: u32,
+        role: RolloutRole,
+        seed: Seed,
+    ) -> Result<Vec<Self>, IdError> {
+        let group_id = GroupId::new(format!("{name}/{}", task.id))?;
+        let job = |attempt: u32| {
+            Ok(Self {
+                rollout_id: RolloutId::new(format!("{group_id}/{attempt}"))?,
+                group_id: group_id.clone(),
+                task: Arc::clone(task),
+                harness: Arc::clone(harness),
+                attempt,
+                role,
+                seed: seed.derive(task.id.as_str(), &[u64::from(attempt)]),
+            })
+        };
+        (0..n).map(job).collect()
+    }
+}
+
+impl ExecOptions {
+    /// Temperature 1, 64 episodes in flight, 10 minutes an attempt, one retry. All are ours.
+    pub fn new(run_id: RunId) -> Self {
+        Self {
+            run_id,
+            temperature: 1.0,
+            max_in_flight: 64,
+            rollout_timeout: Duration::from_mins(10),
+            retries: 1,
+        }
+    }
 }
 
 /// Makes every attempt and returns the trajectories in the order of the jobs.

@@ -21,6 +21,17 @@ pub enum Role {
     Hint,
 }
 
+impl Role {
+    /// Every role: what a codec needs a mark for.
+    pub const ALL: [Self; 5] = [
+        Self::System,
+        Self::User,
+        Self::Assistant,
+        Self::Observation,
+        Self::Hint,
+    ];
+}
+
 /// Which contexts a message belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

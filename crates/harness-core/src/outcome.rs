@@ -62,3 +62,14 @@ pub struct Verdict {
     /// Requirements that were not met, for failure packets; never shown to the policy.
     pub failures: Vec<String>,
 }
+
+impl Verdict {
+    /// The verdict of an environment that grades by solved or not alone.
+    pub fn from_solved(solved: bool) -> Self {
+        Self {
+            solved,
+            reward: None,
+            failures: Vec::new(),
+        }
+    }
+}

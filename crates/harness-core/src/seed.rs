@@ -45,7 +45,8 @@ impl Seed {
         Self(u64::from_le_bytes(head))
     }
 
-    /// A generator started from this seed; the same on every platform.
+    /// A generator started from this seed; the same on every platform. To draw from it you need `rand` 0.10 as
+    /// a dependency of your own; for a single draw [`Seed::value`] is enough.
     pub fn rng(self) -> ChaCha8Rng {
         ChaCha8Rng::seed_from_u64(self.0)
     }

@@ -240,22 +240,14 @@ impl Environment for ToyEnv {
             _ if self.is_solved => Part::Text("right".into()),
             _ => Part::Error("Error: wrong".into()),
         };
-        Ok(StepResult {
-            observation: vec![part],
-            done: self.is_solved,
-            unsupported: false,
-        })
+        Ok(StepResult::new(vec![part], self.is_solved))
     }
 
     fn evaluate(&mut self, _deadline: Deadline) -> Result<Verdict, EnvError> {
         if let Some(EnvError::Verifier(_)) = self.fault {
             return Err(self.fault.clone().expect("it was just seen"));
         }
-        Ok(Verdict {
-            solved: self.is_solved,
-            reward: None,
-            failures: Vec::new(),
-        })
+        Ok(Verdict::from_solved(self.is_solved))
     }
 
     fn predicates(&self) -> Facts {

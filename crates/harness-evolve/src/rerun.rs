@@ -45,6 +45,19 @@ pub struct RerunError {
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
+impl RerunError {
+    /// Wraps whatever broke.
+    pub fn new(
+        purpose: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self {
+            purpose: purpose.into(),
+            source: source.into(),
+        }
+    }
+}
+
 /// Attempts and solved attempts on one task. Attempts that say nothing about the policy are in neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {

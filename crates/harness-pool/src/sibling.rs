@@ -23,6 +23,8 @@ pub struct Sibling {
 
 /// What the one confirmation of a sibling measured (design: exact one-sided sign-flip over tasks, Holm over
 /// all confirmations, against as many fresh base retries). Ours: the abstract of arXiv 2611.04277 is silent.
+///
+/// The default is that of a sibling that was never confirmed: zero tasks, so its p-value of 0 says nothing.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptanceEvidence {

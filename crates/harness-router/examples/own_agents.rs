@@ -1,7 +1,7 @@
 //! Routes agents of your own with a voter of your own: `cargo run -p harness-router --example own_agents`.
 //!
 //! Three ways of prompting the same agent are the siblings. The voter prefers those whose direction is named
-//! in the task; the two embedded voters vote beside it, and results are told back.
+//! in the task; the three embedded voters vote beside it, and results are told back.
 
 use harness_core::{
     BaseHarness, HarnessEdit, HarnessId, HarnessSpec, PolicyVersion, RolloutId, Seed, TaskId,
@@ -124,4 +124,9 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
 }

@@ -8,6 +8,10 @@
 //! respects. [`check_neutral`] is therefore promised for ballots without ties and without evidence; filter
 //! with [`has_tie`].
 //!
+//! A selector without voters of its own can be held against [`check_selection`], [`check_repeatable`],
+//! [`check_told_twice`] and [`check_failed_reanchor`]; a voter against [`check_voter`]. The strategies are of
+//! `proptest` 1, which must be a dependency of your tests.
+//!
 //! ```
 //! use harness_router::testing::{ballots, check_selection, contexts, pool_of, voters};
 //! use harness_router::{Router, RouterConfig};
@@ -37,8 +41,9 @@ use harness_pool::{
 use proptest::prelude::*;
 
 pub use checks::{
-    MakeSelector, check_anonymous, check_invalid_ignored, check_monotone, check_neutral,
-    check_repeatable, check_selection, check_unanimous, check_voter,
+    MakeSelector, check_anonymous, check_failed_reanchor, check_invalid_ignored, check_monotone,
+    check_neutral, check_repeatable, check_selection, check_told_twice, check_unanimous,
+    check_voter,
 };
 
 use crate::aggregate::{Aggregation, Tally};

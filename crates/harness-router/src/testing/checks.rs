@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use harness_core::HarnessId;
-use harness_pool::{BehaviorProfile, Decision, RouteContext, SelectSiblings, SiblingPool};
+use harness_core::{HarnessId, TaskId};
+use harness_pool::{
+    BehaviorProfile, Decision, EvidenceRow, Probe, RescueEvidence, RouteContext, SelectError,
+    SelectSiblings, SiblingPool,
+};
 use proptest::test_runner::TestCaseError;
 
 use super::{voters, voters_saying};
@@ -75,6 +78,99 @@ pub fn check_repeatable(
     holds(first == second, || {
         format!("{first:?} is followed by {second:?}")
     })
+}
+
+/// Rows that are told twice count once: a selector that was told all of them twice decides as one that was
+/// told them once. `rows` are of siblings of the pool, each rollout once.
+///
+/// # Errors
+/// A failed test case if not, or if the selector refuses the rows.
+pub fn check_told_twice(
+    make: &dyn Fn() -> Box<dyn SelectSiblings>,
+    rows: &[EvidenceRow],
+    context: &RouteContext,
+    k: usize,
+) -> Result<(), TestCaseError> {
+    let decide = |n_times: usize| {
+        let mut selector = make();
+        for _ in 0..n_times {
+            for evidence in by_rescue(rows, context) {
+                selector.observe(&evidence)?;
+            }
+        }
+        selector.select(context, k)
+    };
+    let decide = |n| decide(n).map_err(|error| TestCaseError::fail(error.to_string()));
+    let (once, twice) = (decide(1)?, decide(2)?);
+    holds(once == twice, || {
+        format!("{once:?} becomes {twice:?} when the same is told twice")
+    })
+}
+
+/// A re-anchoring that fails is an error and changes nothing, at whichever probe it fails. `rows` are what
+/// the probes before it say.
+///
+/// # Errors
+/// A failed test case if not.
+pub fn check_failed_reanchor(
+    selector: &mut dyn SelectSiblings,
+    rows: &[EvidenceRow],
+    context: &RouteContext,
+    k: usize,
+) -> Result<(), TestCaseError> {
+    for n_good in 0..2 {
+        let mut probe = BreakingProbe { n_good, rows };
+        let select = |selector: &mut dyn SelectSiblings| {
+            let decision = selector.select(context, k);
+            decision.map_err(|error| TestCaseError::fail(error.to_string()))
+        };
+        let before = select(selector)?;
+        holds(selector.reanchor(&mut probe).is_err(), || {
+            format!("probe {n_good} fails, re-anchoring does not")
+        })?;
+        let after = select(selector)?;
+        holds(before == after, || {
+            format!("{before:?} becomes {after:?} by a failed re-anchoring")
+        })?;
+    }
+    Ok(())
+}
+
+/// Says the rows of the harness that is asked for, `n_good` times, and breaks.
+struct BreakingProbe<'a> {
+    n_good: usize,
+    rows: &'a [EvidenceRow],
+}
+
+impl Probe for BreakingProbe<'_> {
+    fn probe(&mut self, harness: Option<&HarnessId>) -> Result<Vec<EvidenceRow>, SelectError> {
+        let Some(n_left) = self.n_good.checked_sub(1) else {
+            return Err(SelectError::probe("no rollouts"));
+        };
+        self.n_good = n_left;
+        let mut rows = self.rows.to_vec();
+        rows.retain(|row| Some(&row.harness) == harness);
+        for row in &mut rows {
+            row.is_selected = false;
+        }
+        Ok(rows)
+    }
+}
+
+/// The rows by sibling and task, each as one rescue.
+fn by_rescue(rows: &[EvidenceRow], context: &RouteContext) -> Vec<RescueEvidence> {
+    let keys: BTreeSet<(&HarnessId, &TaskId)> =
+        rows.iter().map(|row| (&row.harness, &row.task)).collect();
+    let evidence = |(harness, task): (&HarnessId, &TaskId)| {
+        let of = |row: &&EvidenceRow| row.harness == *harness && row.task == *task;
+        let context = RouteContext {
+            task_id: task.clone(),
+            ..context.clone()
+        };
+        let rows = rows.iter().filter(of).cloned().collect();
+        RescueEvidence::from_rows(context, harness.clone(), rows)
+    };
+    keys.into_iter().map(evidence).collect()
 }
 
 /// A voter gives a valid ballot or none, the same for the same arguments, in whatever order the pool is

@@ -3,9 +3,9 @@
 use harness_core::PolicyVersion;
 use harness_pool::{BehaviorProfile, ProfileConfig, SelectSiblings, SiblingPool};
 use harness_router::testing::{
-    ballots, check_anonymous, check_invalid_ignored, check_monotone, check_neutral,
-    check_repeatable, check_selection, check_unanimous, contexts, has_tie, invalid_sayings,
-    pool_of, rows, voters,
+    ballots, check_anonymous, check_failed_reanchor, check_invalid_ignored, check_monotone,
+    check_neutral, check_repeatable, check_selection, check_told_twice, check_unanimous, contexts,
+    has_tie, invalid_sayings, pool_of, rows, voters,
 };
 use harness_router::{
     Aggregation, Ballot, FixedSelector, OracleSelector, RandomSelector, Router, RouterConfig,
@@ -162,4 +162,16 @@ proptest! {
     ) {
         check_invalid_ignored(&make(&pool, rule, None), &ballots, invalid, &context, k)?;
     }
+}
+
+#[test]
+fn told_twice_is_told_once_and_a_failed_reanchoring_changes_nothing() {
+    let pool = pool_of(4);
+    let make = || -> Box<dyn SelectSiblings> {
+        Box::new(Router::new(&pool, embedded_voters(), RouterConfig::default()).unwrap())
+    };
+    proptest!(|(rows in rows(pool.ids()), context in contexts(), k in 0..6_usize)| {
+        check_told_twice(&make, &rows, &context, k)?;
+        check_failed_reanchor(make().as_mut(), &rows, &context, k)?;
+    });
 }
