@@ -10,7 +10,7 @@ use crate::cache::{Cache, build_fingerprint};
 use crate::config::{Config, Device, Scale, check_environment};
 use crate::run_dir::RunDir;
 use crate::usage::UsageError;
-use crate::{say, tidy};
+use crate::{say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
 const CACHE_FOLDER: &str = "target/harness-s-cache";
@@ -47,6 +47,14 @@ enum Command {
     ///
     /// Builds in seconds without the policy model: cargo run -p xtask --no-default-features -- tidy
     Tidy,
+    /// Write the JSON Schemas of harnesses, edits, pools, profiles, trajectories and reports to schemas/
+    ///
+    /// Files <name>.strict.json are for models that answer in a strict structured-output mode.
+    Schema {
+        /// Write nothing, and fail with the names of the files that are not those of the code
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 const REPRODUCE_EXAMPLES: &str = "\
@@ -142,6 +150,11 @@ impl Cli {
             Command::Report { dir } => report(&dir)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
             Command::Tidy => return check_tidy(),
+            Command::Schema { check: true } => return check_schemas(),
+            Command::Schema { check: false } => {
+                schema::write(&tidy::workspace_root())?;
+                say::out(format_args!("schemas: {}/", schema::FOLDER));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -205,6 +218,22 @@ fn check_tidy() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     say::note(format_args!("tidy: {} problems", problems.len()));
+    Ok(ExitCode::FAILURE)
+}
+
+fn check_schemas() -> anyhow::Result<ExitCode> {
+    let names = schema::differing(&tidy::workspace_root())?;
+    for name in &names {
+        say::out(format_args!(
+            "{}/{name}: not that of the code",
+            schema::FOLDER
+        ));
+    }
+    if names.is_empty() {
+        say::out("schema: all are those of the code");
+        return Ok(ExitCode::SUCCESS);
+    }
+    say::note("schema: write them with `cargo xtask schema`, and look at what changed");
     Ok(ExitCode::FAILURE)
 }
 

@@ -6,10 +6,12 @@
 //! - [`run_dir`], [`files`], [`cache`]: what it leaves on disk;
 //! - [`stats`], [`report`]: what it found;
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
+//! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
 //! - [`progress`], [`say`], [`clock`], [`usage`]: terminal and clock.
 //!
-//! With `--no-default-features` nothing of the policy model is built: `tidy`, `report` and `--dry-run` work,
+//! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report` and `--dry-run`
+//! work,
 //! everything that trains says that it cannot.
 #![forbid(unsafe_code)]
 
@@ -25,6 +27,7 @@ pub mod progress;
 pub mod report;
 pub mod run_dir;
 pub mod say;
+pub mod schema;
 pub mod stats;
 pub mod tidy;
 pub mod usage;

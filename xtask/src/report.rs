@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use compare::{strip_time_keys, without_time};
@@ -30,7 +31,7 @@ use crate::stats::Estimate;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Everything that a run reports.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -98,7 +99,7 @@ pub struct Report {
 }
 
 /// Which code and which settings made a report.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
     /// The commit of the code; `null` outside a repository.
     pub commit: Option<String>,
@@ -112,7 +113,7 @@ pub struct Provenance {
 }
 
 /// One variant: an arm with fewer seeds, compared on the same seeds.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AblationReport {
     /// What it changes, in plain words.
     pub changes: String,
@@ -126,7 +127,7 @@ pub struct AblationReport {
 }
 
 /// A run in which rescue must gain nothing.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ControlReport {
     /// What is run, in plain words.
     pub what: String,
@@ -144,7 +145,7 @@ pub struct ControlReport {
 }
 
 /// The comparison at one chance of the base.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SweepLevel {
     /// The demonstrations' chance to take a skill's decision without a rule, at each decision.
     pub eps: f64,
@@ -161,7 +162,7 @@ pub struct SweepLevel {
 }
 
 /// What a profile says of one harness.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileRow {
     /// The moment: `start` or `end`.
     pub at: String,
@@ -188,7 +189,7 @@ pub struct ProfileRow {
 }
 
 /// A behaviour under a sibling and under the base.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AdherenceRow {
     /// The behaviour's name, as the environment publishes it.
     pub behaviour: String,
@@ -199,7 +200,7 @@ pub struct AdherenceRow {
 }
 
 /// The initial policy under the base harness, test split.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Initial {
     /// Share solved at temperature 1.
     pub base_success: Option<Estimate>,
@@ -208,7 +209,7 @@ pub struct Initial {
 }
 
 /// One arm; successes are those of the last checkpoint under the base harness, test split.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ArmReport {
     /// Share solved at temperature 1: the headline.
     pub base_success: Option<Estimate>,
@@ -250,7 +251,7 @@ pub struct ArmReport {
 }
 
 /// Rescue attempts at the tasks of one family under one sibling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Routed {
     /// Attempts.
     pub attempts: u64,
@@ -259,7 +260,7 @@ pub struct Routed {
 }
 
 /// One evaluation during training, all seeds together.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// Updates so far, mean over seeds.
     pub step: f64,
@@ -272,7 +273,7 @@ pub struct CurvePoint {
 }
 
 /// Differences of `base_success`, paired by seed and scenario.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Delta {
     /// Against GRPO alone.
     pub harness_s_minus_policy_only: Option<Estimate>,
@@ -292,7 +293,7 @@ pub struct Delta {
 }
 
 /// How many seeds have a difference of the same sign as the mean over seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Agreement {
     /// Seeds of that sign.
     pub agree: usize,
@@ -301,7 +302,7 @@ pub struct Agreement {
 }
 
 /// Differences at a budget from which the pool was paid.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Charged {
     /// As the field of the same name in [`Delta`], with `harness_s` judged when its rollouts and those that
     /// built the pool together reach the budget of the control.
@@ -321,7 +322,7 @@ pub struct Charged {
 }
 
 /// The pool of siblings.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PoolReport {
     /// How many siblings it holds.
     pub size: usize,
@@ -343,7 +344,7 @@ pub struct PoolReport {
 }
 
 /// One proposal of evolution and what became of it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Number of its direction in `directions`.
     pub direction: usize,
@@ -372,7 +373,9 @@ pub struct Candidate {
 }
 
 /// What became of a candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// Refused before any rerun.
@@ -387,7 +390,7 @@ pub enum Fate {
 }
 
 /// Union of rescued tasks minus what one choice alone would have given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Complementarity {
     /// Union over siblings minus the best single sibling, cross-fitted.
     pub union_gain: Option<Estimate>,
@@ -396,7 +399,7 @@ pub struct Complementarity {
 }
 
 /// How the siblings' ranks change between checkpoints, against a repeat at the same checkpoint.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Nonstationarity {
     /// Rank correlation of utilities between checkpoints.
     pub rank_corr: Option<f64>,
@@ -415,7 +418,7 @@ pub struct Nonstationarity {
 }
 
 /// What reached the base harness.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     /// Rates of behaviours under the base, by behaviour and arm.
     pub behaviours: BTreeMap<String, BTreeMap<String, BeforeAfter>>,
@@ -425,7 +428,7 @@ pub struct Transfer {
 }
 
 /// A rate before and after training, in `[0, 1]`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BeforeAfter {
     /// Of the initial policy.
     pub before: Option<f64>,
@@ -434,7 +437,7 @@ pub struct BeforeAfter {
 }
 
 /// One harness for each task, one rollout.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Rank1 {
     /// With the initial policy.
     pub initial: Option<Rank1Row>,
@@ -443,7 +446,7 @@ pub struct Rank1 {
 }
 
 /// Success of ways to choose a harness, at equal rollouts.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Rank1Row {
     /// Always the base.
     pub base: Option<Estimate>,
@@ -458,7 +461,7 @@ pub struct Rank1Row {
 }
 
 /// Success of every harness in every family at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HarnessMatrix {
     /// The moment: `start`, `middle` or `end` of arm `harness_s`.
     pub at: String,
@@ -511,6 +514,34 @@ mod tests {
         }
         assert!(json["delta"]["harness_s_minus_policy_only"].is_null());
         assert!(json["delta"]["charged"]["harness_s_minus_policy_only_matched"].is_null());
+    }
+
+    #[test]
+    fn j5_zero_is_not_missing() {
+        let zero = crate::stats::Estimate {
+            mean: 0.0,
+            ci95: [0.0, 0.0],
+            n: 4,
+        };
+        let mut report = summarise::tests::sample();
+        report.initial.base_success = Some(zero);
+        report.delta.harness_s_minus_policy_only = None;
+        let (with_zero, without) = (ArmReport::default(), ArmReport::default());
+        report.arms = [("with_zero", with_zero), ("without", without)]
+            .map(|(name, arm)| (name.to_owned(), arm))
+            .into();
+        let arm = report.arms.get_mut("with_zero").unwrap();
+        (arm.rescue_rate, arm.rescue_rate_curve) = (Some(0.0), vec![Some(0.0), None]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        crate::files::write_json(&path, &report).unwrap();
+        let read = read(&path).unwrap();
+        assert_eq!(read, report);
+        assert_eq!(read.initial.base_success, Some(zero));
+        assert_eq!(read.delta.harness_s_minus_policy_only, None);
+        assert_eq!(read.arms["with_zero"].rescue_rate, Some(0.0));
+        assert_eq!(read.arms["with_zero"].rescue_rate_curve, [Some(0.0), None]);
+        assert_eq!(read.arms["without"].rescue_rate, None);
     }
 
     #[test]

@@ -269,6 +269,32 @@ mod tests {
     }
 
     #[test]
+    fn j5_a_copied_run_does_not_follow_the_original() {
+        let (original, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let run = RunDir::create(original.path(), &config()).unwrap();
+        let mut report = Report {
+            env: "first".into(),
+            ..Report::default()
+        };
+        run.write_report(&report).unwrap();
+        for name in ["config.toml", "report.json"] {
+            fs::copy(original.path().join(name), copy.path().join(name)).unwrap();
+            let text = fs::read_to_string(original.path().join(name)).unwrap();
+            let path = original.path().to_string_lossy().into_owned();
+            assert!(!text.contains(&path), "{name} names its own folder");
+        }
+        report.env = "second".into();
+        run.write_report(&report).unwrap();
+        let moved = RunDir::open(copy.path()).unwrap();
+        moved.rebuild_report().unwrap();
+        let markdown = fs::read_to_string(copy.path().join("report.md")).unwrap();
+        assert!(
+            markdown.contains("first") && !markdown.contains("second"),
+            "{markdown}"
+        );
+    }
+
+    #[test]
     fn a_file_and_a_foreign_folder_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");

@@ -11,6 +11,7 @@ mod t;
 use std::collections::BTreeMap;
 
 use harness_core::Seed;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use bootstrap::interval;
@@ -18,7 +19,7 @@ pub use rank::rank_correlation;
 pub use t::t_interval;
 
 /// A mean with a 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,

@@ -3,6 +3,7 @@
 //! - [`ids`], [`seed`]: names, and randomness keyed by purpose;
 //! - [`task`], [`message`], [`outcome`], [`trajectory`], [`group`]: what flows through the method;
 //! - [`harness`], [`rules`]: a harness as data, and the interpreter of its rules;
+//! - [`schema`]: JSON Schemas for models that answer in a strict mode;
 //! - [`policy`], [`environment`], [`chat`]: the traits that users implement;
 //! - [`executor`]: attempts, many in flight;
 //! - `testing` (feature): scripted policies, a byte codec and a toy environment.
@@ -21,6 +22,7 @@ pub mod message;
 pub mod outcome;
 pub mod policy;
 pub mod rules;
+pub mod schema;
 pub mod seed;
 pub mod task;
 #[cfg(any(test, feature = "testing"))]

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{PolicyVersion, RolloutId};
@@ -45,7 +46,7 @@ impl Deadline {
 
 /// How tokens are drawn. There is no top-k or top-p: they bias every importance ratio by the kept mass
 /// (bug report G23).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampling {
     /// Temperature, `>= 0`; 0 is greedy (the lowest id wins a tie). Log-probs are always those of the
     /// distribution at temperature 1.

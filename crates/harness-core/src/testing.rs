@@ -2,6 +2,8 @@
 //!
 //! They are for tests of code that takes a [`Policy`], a [`Codec`] or an [`Environment`]; none learns anything.
 
+pub mod json_schema;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

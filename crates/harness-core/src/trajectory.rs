@@ -43,7 +43,7 @@ pub enum SegmentKind {
 }
 
 /// A run of token ids of one kind and scope.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Sampled or not.
     pub kind: SegmentKind,
@@ -57,7 +57,7 @@ pub struct Segment {
 }
 
 /// One turn: what the policy wrote and what came back.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     /// Messages before the turn, the policy's opening and words, and what came back, in context order.
     pub segments: Vec<Segment>,
@@ -80,7 +80,7 @@ pub struct Turn {
 }
 
 /// One attempt, as it is kept: one JSON object a line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trajectory {
     /// [`TRAJECTORY_SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,

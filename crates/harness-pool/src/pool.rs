@@ -326,8 +326,9 @@ impl SiblingPool {
         Ok(pool)
     }
 
-    /// The JSON Schema of a pool file's content, without `format_version`, `kind` and `hash`.
-    pub fn content_schema() -> schemars::Schema {
-        schemars::schema_for!(PoolContent)
+    /// The JSON Schema of a pool file. It says what the file looks like; that its hash fits its content, and
+    /// that its content holds together, is checked when it is read.
+    pub fn file_schema() -> schemars::Schema {
+        record::file_schema::<PoolContent>(FORMAT)
     }
 }

@@ -234,9 +234,10 @@ impl BehaviorProfile {
         })
     }
 
-    /// The JSON Schema of a profile file's content, without `format_version`, `kind` and `hash`.
-    pub fn content_schema() -> schemars::Schema {
-        schemars::schema_for!(ProfileContent)
+    /// The JSON Schema of a profile file. It says what the file looks like; that its hash fits its content, and
+    /// that its content holds together, is checked when it is read.
+    pub fn file_schema() -> schemars::Schema {
+        record::file_schema::<ProfileContent>(FORMAT)
     }
 
     fn rows_of<'a>(&'a self, harness: &'a HarnessId) -> impl Iterator<Item = &'a EvidenceRow> {

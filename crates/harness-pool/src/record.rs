@@ -9,9 +9,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::pool::PoolError;
 use crate::profile::ProfileError;
@@ -162,6 +163,50 @@ fn hash_of(object: &Map<String, Value>) -> String {
 /// The hash that a record of this content has.
 pub(crate) fn content_hash(format: Format, body: &impl Serialize) -> String {
     hash_of(&envelope(format, body))
+}
+
+/// The JSON Schema of a file: the envelope's three keys, then those of the content `T`.
+pub(crate) fn file_schema<T: JsonSchema>(format: Format) -> Schema {
+    let envelope = json!({
+        "format_version": {
+            "description": "The format of the file; a newer one than this is refused by name.",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": format.version,
+        },
+        "kind": {"description": "What the file is.", "const": format.kind},
+        "hash": {
+            "description": "Hash (blake3, 64 hex digits) of the rest of the file, keys sorted.",
+            "type": "string",
+            "minLength": 64,
+            "maxLength": 64,
+        },
+    });
+    let mut schema = schema_for!(T);
+    for (keyword, at_front) in [
+        ("properties", envelope.clone()),
+        ("required", keys(&envelope)),
+    ] {
+        let content = schema.remove(keyword).unwrap_or_default();
+        schema.insert(keyword.to_owned(), joined(at_front, content));
+    }
+    schema
+}
+
+fn keys(object: &Value) -> Value {
+    let keys = object.as_object().into_iter().flat_map(Map::keys);
+    keys.map(String::as_str).collect()
+}
+
+/// Two objects or two lists after each other.
+fn joined(first: Value, second: Value) -> Value {
+    match (first, second) {
+        (Value::Object(first), Value::Object(second)) => {
+            Value::Object(first.into_iter().chain(second).collect())
+        }
+        (Value::Array(first), Value::Array(second)) => first.into_iter().chain(second).collect(),
+        (first, _) => first,
+    }
 }
 
 /// Writes a record so that the path holds the old file or the new one, whole, at every moment

@@ -6,5 +6,6 @@ mod digest;
 mod files;
 mod pool;
 mod profile;
+mod schema;
 mod summary;
 mod support;
