@@ -67,6 +67,10 @@ Examples:
 The four standard arms are policy_only, policy_only_matched, harness_s and harness_s_sibling.
 --dry-run prints every setting with its value; each is explained in xtask/src/config.rs.";
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of a command line"
+)]
 #[derive(Debug, Args)]
 struct ReproduceArgs {
     /// The environment: appworld (dbbench and swe-gym are not there yet)

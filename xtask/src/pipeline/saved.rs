@@ -168,7 +168,7 @@ impl Keeper {
         let mut steps: Vec<(u64, PathBuf)> = entries
             .filter_map(|entry| Some((number(&entry.path())?, entry.path())))
             .collect();
-        steps.sort_by(|a, b| b.0.cmp(&a.0));
+        steps.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
         steps
     }
 

@@ -55,17 +55,14 @@ pub(super) fn run_arm(
     let budget = shared.config.run.budget_rollouts;
     let progress = Progress::start(format!("{arm} seed {seed}"), budget);
     let (state, mut trajectories) = keeper.open()?;
-    match state {
-        Some(state) => {
-            training.go_on(state, &mut chooser)?;
-            progress.advance(training.result.rollouts);
+    if let Some(state) = state {
+        training.go_on(state, &mut chooser)?;
+        progress.advance(training.result.rollouts);
+    } else {
+        if training.has_siblings() {
+            training.reanchor(&mut chooser)?;
         }
-        None => {
-            if training.has_siblings() {
-                training.reanchor(&mut chooser)?;
-            }
-            training.measure()?;
-        }
+        training.measure()?;
     }
     while let Some(n_tasks) = training.affordable() {
         training.judge_charged()?;
