@@ -28,7 +28,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the whole method on an environment and report what came of it
-    #[command(after_help = REPRODUCE_EXAMPLES)]
+    #[command(after_help = reproduce_help())]
     Reproduce(ReproduceArgs),
     /// Rebuild report.md and report.html of a run from its report.json alone
     Report {
@@ -57,14 +57,25 @@ enum Command {
     },
 }
 
+/// Examples of `reproduce`, and what its arms are.
+fn reproduce_help() -> String {
+    let arms = Arm::ALL.map(|arm| format!("  {:<24} {}", arm.as_str(), arm.changes()));
+    format!(
+        "{REPRODUCE_EXAMPLES}\n\nArms for --arms, the four standard ones first:\n{}",
+        arms.join("\n")
+    )
+}
+
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   cargo xtask reproduce appworld --scale smoke       every stage once, in under 90 seconds
   cargo xtask reproduce appworld                     the default scale, minutes
   cargo xtask reproduce appworld --arms harness_s,policy_only_matched --seeds 3
+  cargo xtask reproduce appworld --scale full --out runs/full    variants, controls, sweep
+  cargo xtask reproduce appworld --scale full --out runs/full --resume
+  cargo xtask reproduce appworld --dev-only --set grpo.learning_rate=1e-3    to choose settings
   cargo xtask reproduce appworld --set grpo.learning_rate=5e-4 --dry-run
 
-The four standard arms are policy_only, policy_only_matched, harness_s and harness_s_sibling.
 --dry-run prints every setting with its value; each is explained in xtask/src/config.rs.";
 
 #[expect(
@@ -183,6 +194,8 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         RunDir::create(&out, &config)?
     };
     let cache = cache(args.no_cache, &run_dir);
+    #[cfg(feature = "train")]
+    crate::interrupt::tell_how_to_go_on(&out)?;
     train::reproduce(&Plan {
         config,
         run_dir,

@@ -8,6 +8,7 @@
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
+//! - `interrupt` (feature `train`): what Ctrl-C does;
 //! - [`progress`], [`say`], [`clock`], [`usage`]: terminal and clock.
 //!
 //! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report` and `--dry-run`
@@ -21,6 +22,8 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod files;
+#[cfg(feature = "train")]
+pub mod interrupt;
 #[cfg(feature = "train")]
 pub mod pipeline;
 pub mod progress;

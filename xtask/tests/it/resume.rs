@@ -12,8 +12,9 @@ use xtask::report::strip_time_keys;
 /// How often runs are killed before the test is over.
 const N_KILLS: usize = 20;
 
-fn start(folder: &Path, out: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_xtask"))
+fn command(folder: &Path, out: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command
         .args([
             "reproduce",
             "appworld",
@@ -28,9 +29,12 @@ fn start(folder: &Path, out: &str) -> Child {
         .args(["--set", "evolution.rounds=1"])
         .current_dir(folder)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts")
+        .stderr(Stdio::null());
+    command
+}
+
+fn start(folder: &Path, out: &str) -> Child {
+    command(folder, out).spawn().expect("the program starts")
 }
 
 /// Waits that long; whether the program ended by itself.
@@ -113,4 +117,36 @@ fn c1_c2_f6_a_run_killed_at_twenty_points_ends_with_the_same_bytes() {
         }
         fs::remove_dir_all(folder.path().join(&out)).expect("a removal");
     }
+}
+
+/// What Ctrl-C sends; only Unix has it as a signal that a test can send.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_run_within_two_seconds_and_says_how_to_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = command(folder.path(), "cut");
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let pool = folder.path().join("cut/pool.json");
+    let end = Instant::now() + Duration::from_mins(2);
+    while !pool.exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status();
+    assert!(sent.expect("kill").success());
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut status = None;
+    while status.is_none() && Instant::now() < end {
+        status = child.try_wait().expect("a child can be asked");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(status.expect("it ends").code(), Some(130));
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().expect("it is piped");
+    std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
+    assert!(
+        said.contains("go on with: cargo xtask reproduce appworld"),
+        "{said}"
+    );
+    assert!(said.contains("--resume --out cut"), "{said}");
 }
