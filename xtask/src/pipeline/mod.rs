@@ -84,10 +84,6 @@ pub fn reproduce(plan: &Plan) -> anyhow::Result<()> {
         for line in &result.metrics {
             metrics.push(line)?;
         }
-        if let Some(text) = &result.profile_file {
-            let name = format!("{}-s{}", result.arm, result.seed);
-            crate::files::write_atomic(&plan.run_dir.profile_path(&name), text.as_bytes())?;
-        }
     }
     let mut report = outcome::report(&plan.config, &study);
     report.provenance = provenance::of(plan)?;
@@ -113,6 +109,14 @@ fn exec_options(config: &Config, name: &str) -> anyhow::Result<ExecOptions> {
         rollout_timeout: Duration::from_secs_f64(config.run.rollout_timeout_s),
         retries: 1,
     })
+}
+
+/// Adds a warning unless one of its kind is there: the same text but for its numbers.
+fn push_new_kind(warnings: &mut Vec<String>, warning: String) {
+    let kind = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    if !warnings.iter().any(|w| kind(w) == kind(&warning)) {
+        warnings.push(warning);
+    }
 }
 
 /// The families' names, in the order of tables.

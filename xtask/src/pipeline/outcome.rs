@@ -9,6 +9,7 @@ use super::arms::ArmResult;
 use super::measures::{
     base_chance, complement, locality, matrices, mean, measured, nonstationarity, rank1, transfer,
 };
+use super::push_new_kind;
 use super::study::Study;
 use super::world::World;
 use crate::arm::Arm;
@@ -416,12 +417,7 @@ fn warnings(config: &Config, study: &Study) -> Vec<String> {
     }
     for result in study.results() {
         for warning in &result.warnings {
-            // Numbers differ from seed to seed; one of a kind is enough.
-            let kind = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-            let line = format!("{}: {warning}", result.arm);
-            if !warnings.iter().any(|w| kind(w) == kind(&line)) {
-                warnings.push(line);
-            }
+            push_new_kind(&mut warnings, format!("{}: {warning}", result.arm));
         }
     }
     warnings

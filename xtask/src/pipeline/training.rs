@@ -20,11 +20,11 @@ use super::anchor::AnchorProbe;
 use super::arms::{ArmResult, CurvePoint, Shared, grpo_of, judge};
 use super::chooser::Chooser;
 use super::evaluate::{Evaluation, Plan, evaluate};
-use super::exec_options;
 use super::moments::{Moment, moment};
 use super::saved::{Keeper, State};
 use super::tables::rank1_table;
 use super::warm_start::tasks;
+use super::{exec_options, push_new_kind};
 use crate::arm::Arm;
 use crate::files::JsonLines;
 use crate::progress::Progress;
@@ -314,11 +314,7 @@ impl<'a> Training<'a> {
         let share = update.map(|u| f64::from(u.negative_share));
         result.negative_share.push(share);
         for warning in report.warnings(self.grpo.tasks_per_step) {
-            // Numbers differ from step to step; one of a kind is enough.
-            let kind = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-            if !result.warnings.iter().any(|w| kind(w) == kind(&warning)) {
-                result.warnings.push(warning);
-            }
+            push_new_kind(&mut result.warnings, warning);
         }
         result.metrics.push(serde_json::to_value(MetricsLine {
             arm: result.arm,

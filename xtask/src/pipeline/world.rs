@@ -142,8 +142,8 @@ impl World {
             seed,
             extras,
         );
-        plan.cache.get_or_make("arm", &inputs, || {
-            let name = self.file_name(arm, seed, is_main);
+        let name = self.file_name(arm, seed, is_main);
+        let result = plan.cache.get_or_make("arm", &inputs, || {
             let key = crate::cache::content_hash(&(build_fingerprint(), &inputs))?;
             let every = self.config.run.checkpoint_every_steps;
             let keeper = Keeper::new(&plan.run_dir, &name, key, every);
@@ -152,13 +152,20 @@ impl World {
             let result = run_arm(shared, arm, seed, extras, chooser, &keeper)?;
             keeper.finish()?;
             Ok(result)
-        })
+        })?;
+        if let Some(text) = &result.profile_file {
+            crate::files::write_atomic(&plan.run_dir.profile_path(&name), text.as_bytes())?;
+        }
+        Ok(result)
     }
 
     /// The name of the files of one arm with one seed.
     fn file_name(&self, arm: Arm, seed: u64, is_main: bool) -> String {
-        let world = if is_main { "" } else { &self.name };
-        format!("{world}{}{arm}-s{seed}", if is_main { "" } else { "-" })
+        if is_main {
+            format!("{arm}-s{seed}")
+        } else {
+            format!("{}-{arm}-s{seed}", self.name)
+        }
     }
 
     /// What attempts need to know.
