@@ -134,8 +134,10 @@ pub trait Environment: Send {
     /// [`EnvError::Verifier`] if there is no verdict.
     fn evaluate(&mut self, deadline: Deadline) -> Result<Verdict, EnvError>;
 
-    /// The facts of this moment. Names never change during an episode.
-    fn predicates(&self) -> Facts;
+    /// The facts of this moment, none by default. Names never change during an episode.
+    fn predicates(&self) -> Facts {
+        Facts::new()
+    }
 }
 
 /// Makes environments, one for each episode in flight.
@@ -154,4 +156,13 @@ where
     fn make(&self) -> Result<Box<dyn Environment>, EnvError> {
         self()
     }
+}
+
+/// Makes environments that start from their default: `&make_default::<MyWorld>` is a [`MakeEnvironment`].
+///
+/// # Errors
+/// Never.
+pub fn make_default<E: Environment + Default + 'static>() -> Result<Box<dyn Environment>, EnvError>
+{
+    Ok(Box::<E>::default())
 }

@@ -31,7 +31,7 @@ pub mod trajectory;
 
 pub use chat::{ChatError, ChatModel, ChatReply, ChatRequest};
 pub use environment::{
-    Action, EnvError, Environment, Fact, Facts, MakeEnvironment, Part, StepResult,
+    Action, EnvError, Environment, Fact, Facts, MakeEnvironment, Part, StepResult, make_default,
 };
 pub use executor::{ExecOptions, Job, run_jobs};
 pub use group::{FailedGroup, GroupCheck, GroupError, RescuedGroup, RolloutGroup};

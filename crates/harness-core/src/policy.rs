@@ -45,8 +45,15 @@ impl Deadline {
 }
 
 /// How tokens are drawn. There is no top-k or top-p: they bias every importance ratio by the kept mass
-/// (bug report G23).
+/// (bug report G23). A record that names one is refused.
+///
+/// ```
+/// # use harness_core::Sampling;
+/// let g23 = r#"{"temperature": 1.0, "max_new_tokens": 8, "top_p": 0.9}"#;
+/// assert!(serde_json::from_str::<Sampling>(g23).is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// Temperature, `>= 0`; 0 is greedy (the lowest id wins a tie). Log-probs are always those of the
     /// distribution at temperature 1.
@@ -87,7 +94,8 @@ pub enum Finish {
 pub struct Generation {
     /// Sampled ids, the stop token included if one was drawn; may be empty with [`Finish::Window`].
     pub ids: Vec<u32>,
-    /// Log-probability in nats of each id at temperature 1; as long as `ids`.
+    /// Log-probability in nats of each id at temperature 1; as long as `ids`. NaN is one that the engine did
+    /// not give, as some do for near-certain tokens: a trainer takes its ratio as 1 (bug report G24).
     pub logprobs: Vec<f32>,
     /// Why it ended.
     pub finish: Finish,

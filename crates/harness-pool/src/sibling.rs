@@ -52,6 +52,27 @@ pub struct AcceptanceEvidence {
 }
 
 impl Sibling {
+    /// A sibling that somebody wrote and nobody confirmed: the edits applied to the base, one after the other.
+    ///
+    /// # Errors
+    /// [`HarnessError`] for the first edit that does not fit.
+    pub fn by_hand(
+        name: impl Into<String>,
+        base: &HarnessSpec,
+        edits: Vec<HarnessEdit>,
+    ) -> Result<Self, HarnessError> {
+        let harness = edits
+            .iter()
+            .try_fold(base.clone(), |harness, edit| harness.apply(edit))?;
+        Ok(Self {
+            name: name.into(),
+            harness,
+            direction: "by hand".into(),
+            lineage: edits,
+            evidence: AcceptanceEvidence::default(),
+        })
+    }
+
     /// The content hash of the harness.
     pub fn id(&self) -> HarnessId {
         self.harness.id()

@@ -8,7 +8,8 @@ pub enum OldLogprobs {
     /// The weights before this update, in the row's own ids: the ratio is exactly 1 on the first and only
     /// step, and its gradient is that of the log-prob. Costs no second forward pass.
     Current,
-    /// Given, in nats, as long as the row's ids; read only where the mask is set.
+    /// Given, in nats, as long as the row's ids; read only where the mask is set. NaN is a log-prob that the
+    /// engine did not give: the ratio is then 1 (bug report G24).
     Given(Vec<f32>),
 }
 

@@ -152,6 +152,9 @@ pub struct StepReport {
     pub n_tokens: u64,
     /// Tokens that the policy sampled.
     pub n_sampled: u64,
+    /// Those of them whose log-prob the engine did not give; their ratio counts as 1 (bug report G24).
+    #[serde(default)]
+    pub n_missing_logprobs: u64,
     /// Rescue attempts by harness.
     pub harnesses: BTreeMap<HarnessId, HarnessTally>,
     /// Every choice of siblings, with its ballots, in the order of the tasks.
@@ -259,6 +262,8 @@ impl StepReport {
     pub(crate) fn count_tokens(&mut self, trajectory: &Trajectory) {
         self.n_tokens += trajectory.n_tokens() as u64;
         self.n_sampled += trajectory.n_sampled() as u64;
+        let logprobs = trajectory.segments().flat_map(|s| &s.logprobs);
+        self.n_missing_logprobs += logprobs.filter(|lp| !lp.is_finite()).count() as u64;
     }
 
     /// Counts groups under the base.

@@ -32,6 +32,18 @@ pub struct NanoLearnerConfig {
     pub stop_ids: Vec<u32>,
 }
 
+impl NanoLearnerConfig {
+    /// One thread on the processor, `AdamW` without weight decay, and these ids to end a generation.
+    pub fn new(stop_ids: &[u32]) -> Self {
+        Self {
+            adamw: AdamWConfig::default(),
+            n_threads: 1,
+            device: DeviceKind::Cpu,
+            stop_ids: stop_ids.to_vec(),
+        }
+    }
+}
+
 /// A trainable nano policy.
 #[derive(Debug)]
 pub struct NanoLearner {
@@ -171,13 +183,13 @@ fn token_loss(batch: &UpdateBatch, row: &UpdateRow, position: usize, lp: f32) ->
     let advantage = f64::from(row.advantage);
     let difference = match &row.old {
         OldLogprobs::Current => 0.0,
-        OldLogprobs::Given(old) => now - f64::from(old[position]),
+        OldLogprobs::Given(old) => drift(now, old[position]),
     };
     let ratio = bounded_ratio(difference);
     let (low, high) = (f64::from(batch.clip_low), f64::from(batch.clip_high));
     let clipped = ratio.clamp(1.0 - low, 1.0 + high);
     let weight = if row.corrects_sampler {
-        let drift = now - f64::from(row.sequence.logprobs[position]);
+        let drift = drift(now, row.sequence.logprobs[position]);
         bounded_ratio(drift).min(f64::from(batch.importance_cap))
     } else {
         1.0
@@ -192,6 +204,15 @@ fn token_loss(batch: &UpdateBatch, row: &UpdateRow, position: usize, lp: f32) ->
             -weight * ratio * advantage
         },
         is_clipped,
+    }
+}
+
+/// `now - then`; 0, and so ratio 1, where an engine gave no log-prob (bug report G24).
+fn drift(now: f64, then: f32) -> f64 {
+    if then.is_finite() {
+        now - f64::from(then)
+    } else {
+        0.0
     }
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn reference_loss(batch: &UpdateBatch, trainer: &[Vec<f64>]) -> Refer
             }
             let old = match &row.old {
                 OldLogprobs::Current => logprob,
-                OldLogprobs::Given(old) => f64::from(old[at]),
+                OldLogprobs::Given(old) if old[at].is_finite() => f64::from(old[at]),
+                OldLogprobs::Given(_) => logprob,
             };
             let difference = logprob - old;
             let ratio = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp();
@@ -43,8 +44,8 @@ pub(crate) fn reference_loss(batch: &UpdateBatch, trainer: &[Vec<f64>]) -> Refer
                 1.0 + f64::from(batch.clip_high),
             );
             let (free, clipped) = (ratio * advantage, ratio.clamp(low, high) * advantage);
-            let weight = if row.corrects_sampler {
-                let sampler = f64::from(row.sequence.logprobs[at]);
+            let sampler = f64::from(row.sequence.logprobs[at]);
+            let weight = if row.corrects_sampler && sampler.is_finite() {
                 (logprob - sampler)
                     .exp()
                     .min(f64::from(batch.importance_cap))

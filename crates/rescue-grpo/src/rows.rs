@@ -269,7 +269,7 @@ fn training_row(
 ///
 /// The learner weighs a token by `exp(trainer - sampler)`. Here `sampler` becomes
 /// `trainer - ln clamp(p(y | base) / p(y | sibling), 0.01, 1)`, so that weight is the clamped one; no cap of at
-/// least 1 acts on it.
+/// least 1 acts on it. A token whose log-prob the sampler did not give keeps weight 1 (bug report G24).
 ///
 /// # Errors
 /// [`LearnerError`] if the learner cannot read a row.
@@ -285,7 +285,7 @@ pub fn weigh_projected(
     let in_base = learner.logprobs(&sequences)?;
     for (row, in_base) in projected.iter_mut().zip(in_base) {
         let sampled = row.row.sequence.logprobs.iter_mut().zip(in_base);
-        for (sampler, base) in sampled {
+        for (sampler, base) in sampled.filter(|(sampler, _)| sampler.is_finite()) {
             *sampler = base - (base - *sampler).clamp(MIN_BASE_WEIGHT.ln(), 0.0);
         }
         row.row.corrects_sampler = true;

@@ -1,7 +1,7 @@
 //! The warm start: cross-entropy on the masked tokens of demonstrations, `AdamW`, linear warm-up and a
 //! cosine down to a tenth. Also the copy gate: how many masked tokens the model would choose greedily.
 
-use harness_core::Seed;
+use harness_core::{Codec, Message, Seed};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,15 @@ pub struct SupervisedRow {
 }
 
 impl SupervisedRow {
+    /// A row that learns what the policy should say after messages; as the executor would encode them.
+    pub fn of(codec: &dyn Codec, messages: &[Message], reply: &str) -> Self {
+        let mut ids = codec.encode(messages);
+        let mut mask = vec![false; ids.len()];
+        ids.extend(codec.encode_reply(reply));
+        mask.resize(ids.len(), true);
+        Self { ids, mask }
+    }
+
     fn masked(&self) -> MaskedIds<'_> {
         MaskedIds {
             ids: &self.ids,

@@ -246,6 +246,45 @@ fn g13_far_apart_logprobs_stay_finite() {
     assert!(stats.loss.is_finite() && stats.grad_norm.is_finite());
 }
 
+/// `[-0.1, missing, -0.3]`: the token without a log-prob is learnt from with ratio 1, as if the engine had said
+/// what the trainer says.
+#[test]
+fn g24_a_missing_logprob_counts_as_ratio_one() {
+    let rows = || {
+        let mut rows = rows(4);
+        rows.iter_mut().for_each(|row| row.corrects_sampler = true);
+        rows
+    };
+    let of = |change: &dyn Fn(&mut UpdateRow, &[f32])| {
+        let mut learner = learner(1);
+        let mut batch = batch(rows());
+        let sequences: Vec<_> = batch.rows.iter().map(|r| r.sequence.clone()).collect();
+        let now = learner.logprobs(&sequences).unwrap();
+        for (row, now) in batch.rows.iter_mut().zip(&now) {
+            change(row, now);
+        }
+        let stats = learner.update(&batch).unwrap();
+        (learner.weights, stats)
+    };
+    let missing = of(&|row, _| {
+        row.sequence
+            .logprobs
+            .iter_mut()
+            .step_by(2)
+            .for_each(|lp| *lp = f32::NAN)
+    });
+    let said = of(&|row, now| {
+        let told = row.sequence.logprobs.iter_mut().zip(now).step_by(2);
+        told.for_each(|(lp, now)| *lp = *now);
+    });
+    let (weights, stats) = missing;
+    assert!(stats.loss.is_finite() && weights.iter().all(|w| w.is_finite()));
+    assert_eq!((weights, stats), said);
+    let old = of(&|row, _| row.old = OldLogprobs::Given(vec![f32::NAN; row.sequence.ids.len()]));
+    let current = of(&|row, _| row.old = OldLogprobs::Current);
+    assert_eq!(old.0, current.0);
+}
+
 #[test]
 fn snapshots_keep_their_weights_and_share_them() {
     let mut learner = learner(1);
