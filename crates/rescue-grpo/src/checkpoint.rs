@@ -4,7 +4,8 @@
 //! part of it and checked on loading. All content is hashed: a damaged file is refused, never half used.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use harness_core::PolicyVersion;
@@ -17,6 +18,8 @@ use crate::model::ModelConfig;
 /// The newest version of the file that this code reads. Files with the optimizer's memory are of version 2,
 /// others of version 1, which older programs read too.
 pub const CHECKPOINT_FORMAT: u32 = 2;
+/// The largest checkpoint that is read, in bytes: a few hundred million weights with the optimizer's memory.
+pub const MAX_CHECKPOINT_BYTES: u64 = 4 << 30;
 /// Names of the optimizer's tensors.
 const MOMENTS: [&str; 2] = ["optimizer.mean", "optimizer.square"];
 /// The one metadata entry, so that the file's bytes do not depend on the order of a map.
@@ -152,7 +155,8 @@ impl Checkpoint {
     /// [`CheckpointError::Io`], [`CheckpointError::Corrupt`] and [`CheckpointError::Newer`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         let path = path.as_ref();
-        let data = std::fs::read(path).map_err(|source| CheckpointError::Io {
+        let data = read_bounded(path, MAX_CHECKPOINT_BYTES);
+        let data = data.map_err(|source| CheckpointError::Io {
             path: path.to_owned(),
             source,
         })?;
@@ -311,6 +315,9 @@ fn weights(model: &ModelConfig, file: &SafeTensors<'_>) -> Result<Vec<f32>, Prob
         }
         let values = view.data().as_chunks::<4>().0;
         flat.extend(values.iter().map(|b| f32::from_le_bytes(*b)));
+        if flat.iter().rev().take(spec.len()).any(|w| !w.is_finite()) {
+            return bad(format!("{} holds a weight that is not finite", spec.name));
+        }
     }
     Ok(flat)
 }
@@ -336,13 +343,24 @@ fn bytes(weights: &[f32]) -> Vec<u8> {
     weights.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// Writes beside `path`, syncs, and renames over it.
-pub(crate) fn write_aside(path: &Path, data: &[u8]) -> std::io::Result<()> {
+/// A file's bytes, if it is a file of at most `max` bytes.
+pub(crate) fn read_bounded(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    File::open(path)?.take(max + 1).read_to_end(&mut data)?;
+    if data.len() as u64 > max {
+        let text = format!("larger than {max} bytes, the most that is read: check the path");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(data)
+}
+
+/// Writes beside `path`, syncs, renames over it, and syncs the folder.
+pub(crate) fn write_aside(path: &Path, data: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let aside = path.with_file_name(name);
     let write = || {
-        let mut file = std::fs::File::create(&aside)?;
+        let mut file = File::create(&aside)?;
         file.write_all(data)?;
         file.sync_all()?;
         std::fs::rename(&aside, path)
@@ -350,7 +368,11 @@ pub(crate) fn write_aside(path: &Path, data: &[u8]) -> std::io::Result<()> {
     write().inspect_err(|_| {
         // The first error is the one to report; a part file left behind is harmless.
         let _ = std::fs::remove_file(&aside);
-    })
+    })?;
+    match path.parent() {
+        Some(folder) if cfg!(unix) && folder != Path::new("") => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -410,6 +432,26 @@ mod tests {
         assert_eq!(read.content_hash(), written.content_hash());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(written.to_bytes(), read.to_bytes());
+    }
+
+    #[test]
+    fn a_weight_that_is_no_number_is_refused_by_its_tensors_name() {
+        let mut poisoned = checkpoint();
+        *poisoned.weights.last_mut().unwrap() = f32::NAN;
+        let Err(Problem::Corrupt(reason)) = Checkpoint::from_bytes(&poisoned.to_bytes()) else {
+            panic!("it was read");
+        };
+        assert_eq!(reason, "norm holds a weight that is not finite");
+    }
+
+    #[test]
+    fn a_file_beyond_the_limit_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, [0; 9]).unwrap();
+        assert_eq!(read_bounded(&path, 9).unwrap().len(), 9);
+        let error = read_bounded(&path, 8).unwrap_err();
+        assert!(error.to_string().contains("larger than 8 bytes"), "{error}");
     }
 
     #[test]

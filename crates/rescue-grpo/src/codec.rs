@@ -40,6 +40,8 @@ const CONTROLS: [&str; 8] = [
 const END: u32 = 1;
 const ASSISTANT: u32 = 4;
 const REPLACEMENT: u32 = 7;
+/// The largest file that is read.
+const MAX_BYTES: u64 = 16 << 20;
 /// Pieces kept in the cache; then it grows no more.
 const CACHE_PIECES: usize = 1 << 16;
 
@@ -217,7 +219,8 @@ impl BpeCodec {
     /// [`CodecError::Io`], [`CodecError::Corrupt`] and [`CodecError::Newer`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CodecError> {
         let path = path.as_ref().to_owned();
-        let text = std::fs::read(&path).map_err(|source| CodecError::Io {
+        let text = crate::checkpoint::read_bounded(&path, MAX_BYTES);
+        let text = text.map_err(|source| CodecError::Io {
             path: path.clone(),
             source,
         })?;
