@@ -2,20 +2,25 @@
 //! threads compute them, and gradients are summed in micro-batch order, so that neither the number of
 //! threads nor their timing changes a bit of the result.
 //!
+//! On the processor that is done by [`host`], elsewhere by burn's graph; the two are tested against each other.
 //! Only hidden states that predict a masked token pass the end of the last block and are projected onto the
 //! vocabulary: most tokens are context.
 
+mod host;
+
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 
-use crate::model::{ModelConfig, ParamRef, Transformer};
+use crate::model::{DeviceKind, ModelConfig, ModelError, ParamRef, Transformer};
+use host::{Host, Packed, Workspace};
 
 /// At most this many rows share a micro-batch: eight rows' attention scores fit a core's cache (ours; 4, 8
 /// and 16 measured).
-const MAX_ROWS: usize = 8;
+const MAX_ROWS: usize = 32;
 /// At most this many tokens, padding included, share a micro-batch (unless one row alone is longer).
-const MAX_TOKENS: usize = 1024;
+const MAX_TOKENS: usize = 2048;
 
 /// A row: ids and which of them count. `mask[0]` must be false, nothing predicts the first id.
 #[derive(Debug, Clone, Copy)]
@@ -61,12 +66,34 @@ pub(crate) struct Pass {
     pub(crate) logprobs: Vec<Vec<f32>>,
 }
 
-/// Computes on one device with a fixed number of threads.
+/// Where gradients are computed.
+#[derive(Debug, Clone)]
+pub(crate) enum Backend {
+    /// On the processor, by the loops of [`host`].
+    Host,
+    /// On a device of burn, through its graph.
+    Graph(Device),
+}
+
+/// Computes log-probs and gradients with a fixed number of threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
     pub(crate) config: ModelConfig,
-    pub(crate) device: Device,
+    pub(crate) backend: Backend,
     pub(crate) n_threads: usize,
+}
+
+impl Backend {
+    /// The backend of a kind of device.
+    ///
+    /// # Errors
+    /// [`ModelError::DeviceNotBuilt`].
+    pub(crate) fn open(kind: DeviceKind) -> Result<Self, ModelError> {
+        match kind {
+            DeviceKind::Cpu => Ok(Self::Host),
+            kind => kind.open().map(Self::Graph),
+        }
+    }
 }
 
 /// Rows of one micro-batch, by index into the caller's rows.
@@ -88,30 +115,41 @@ impl Engine {
     /// Log-probs of the masked ids of every row.
     pub(crate) fn logprobs(&self, flat: &[f32], rows: &[MaskedIds<'_>]) -> Vec<Vec<f32>> {
         let batches = micro_batches(rows);
-        let done = self.each(&batches, |batch| {
-            let model = self.model(flat, &self.device);
-            let inputs = inputs(rows, batch, &self.device);
-            let counts = inputs.counts.clone();
-            split(&floats(logprobs(&model, inputs)), &counts)
-        });
+        let done = match &self.backend {
+            Backend::Host => self.on_host(flat, &batches, |host, batch, ws| {
+                host.logprobs(batch.iter().map(|&r| rows[r]), ws)
+            }),
+            Backend::Graph(device) => self.each(&batches, |batch| {
+                let inputs = inputs(rows, batch, device);
+                let counts = inputs.counts.clone();
+                split(
+                    &floats(logprobs(&self.model(flat, device), inputs)),
+                    &counts,
+                )
+            }),
+        };
         scatter(rows.len(), &batches, done)
     }
 
     /// Whether each masked id is the greedy choice (the lowest id wins a tie).
     pub(crate) fn greedy_hits(&self, flat: &[f32], rows: &[MaskedIds<'_>]) -> Vec<Vec<bool>> {
         let batches = micro_batches(rows);
-        let done = self.each(&batches, |batch| {
-            let model = self.model(flat, &self.device);
-            let inputs = inputs(rows, batch, &self.device);
-            let hidden = model.hidden_at(inputs.ids, inputs.from);
-            let logits = hidden.matmul(model.embedding().transpose());
-            let choices = greedy(&floats(logits), self.config.vocab);
-            let targets = batch
-                .iter()
-                .flat_map(|&r| rows[r].positions().map(move |i| rows[r].ids[i]));
-            let hits: Vec<bool> = choices.iter().zip(targets).map(|(c, t)| *c == t).collect();
-            split(&hits, &inputs.counts)
-        });
+        let done = match &self.backend {
+            Backend::Host => self.on_host(flat, &batches, |host, batch, ws| {
+                host.greedy_hits(batch.iter().map(|&r| rows[r]), ws)
+            }),
+            Backend::Graph(device) => self.each(&batches, |batch| {
+                let model = self.model(flat, device);
+                let inputs = inputs(rows, batch, device);
+                let hidden = model.hidden_at(inputs.ids, inputs.from);
+                let logits = hidden.matmul(model.embedding().transpose());
+                let choices = greedy(&floats(logits), self.config.vocab);
+                let masked = |&r: &usize| rows[r].positions().map(move |i| rows[r].ids[i]);
+                let targets = batch.iter().flat_map(masked);
+                let hits: Vec<bool> = choices.iter().zip(targets).map(|(c, t)| *c == t).collect();
+                split(&hits, &inputs.counts)
+            }),
+        };
         scatter(rows.len(), &batches, done)
     }
 
@@ -123,9 +161,19 @@ impl Engine {
         coefficients: &Coefficients<'_>,
     ) -> Pass {
         let batches = micro_batches(rows);
-        let done = self.each(&batches, |batch| {
-            self.micro_gradient(flat, rows, batch, coefficients)
-        });
+        let packed = Packed::new(&self.config);
+        let done = match &self.backend {
+            Backend::Host => self.on_host(flat, &batches, |host, batch, ws| {
+                let mut gradient = vec![0.0; flat.len()];
+                let of = |found: &[Vec<f32>]| weights_of(batch, found, coefficients);
+                let rows = batch.iter().map(|&r| rows[r]);
+                let logprobs = host.gradient(rows, of, &mut gradient, ws);
+                (gradient, logprobs)
+            }),
+            Backend::Graph(device) => self.each(&batches, |batch| {
+                self.graph_gradient(device, flat, rows, batch, coefficients)
+            }),
+        };
         let mut sum = vec![0.0f64; flat.len()];
         let mut found = Vec::with_capacity(done.len());
         for (gradient, logprobs) in done {
@@ -134,30 +182,31 @@ impl Engine {
             }
             found.push(logprobs);
         }
+        let sum: Vec<f32> = sum.into_iter().map(|g| g as f32).collect();
         Pass {
-            gradient: sum.into_iter().map(|g| g as f32).collect(),
+            gradient: match &self.backend {
+                Backend::Host => packed.unpack(&sum),
+                Backend::Graph(_) => sum,
+            },
             logprobs: scatter(rows.len(), &batches, found),
         }
     }
 
-    fn micro_gradient(
+    fn graph_gradient(
         &self,
+        device: &Device,
         flat: &[f32],
         rows: &[MaskedIds<'_>],
         batch: &[usize],
         coefficients: &Coefficients<'_>,
     ) -> (Vec<f32>, Vec<Vec<f32>>) {
-        let device = self.device.clone().autodiff();
+        let device = device.clone().autodiff();
         let model = self.model(flat, &device);
         let inputs = inputs(rows, batch, &device);
         let counts = inputs.counts.clone();
         let lp = logprobs(&model, inputs);
         let values = split(&floats(lp.clone().inner()), &counts);
-        let weights: Vec<f32> = batch
-            .iter()
-            .zip(&values)
-            .flat_map(|(&row, lps)| coefficients(row, lps))
-            .collect();
+        let weights = weights_of(batch, &values, coefficients);
         if weights.iter().all(|w| *w == 0.0) {
             return (Vec::new(), values);
         }
@@ -170,6 +219,27 @@ impl Engine {
     fn model(&self, flat: &[f32], device: &Device) -> Transformer {
         Transformer::from_flat(&self.config, flat, device)
             .expect("an engine is only built with sizes that fit its weights")
+    }
+
+    /// Runs `work` on every micro-batch with weights packed once, and one workspace a thread.
+    fn on_host<T: Send>(
+        &self,
+        flat: &[f32],
+        batches: &[MicroBatch],
+        work: impl Fn(&Host<'_>, &[usize], &mut Workspace) -> T + Sync,
+    ) -> Vec<T> {
+        thread_local! {
+            static WORKSPACE: RefCell<Workspace> = RefCell::default();
+        }
+        let packed = Packed::new(&self.config);
+        let host = Host {
+            packed: &packed,
+            weights: &packed.pack(flat),
+            tables: &self.config.rope_tables(self.config.max_context),
+        };
+        self.each(batches, |batch| {
+            WORKSPACE.with_borrow_mut(|ws| work(&host, batch, ws))
+        })
     }
 
     /// Runs `work` on every micro-batch and returns the results in order.
@@ -203,6 +273,13 @@ impl Engine {
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, result)| result).collect()
     }
+}
+
+/// The weights of a micro-batch's log-probs, one after the other.
+fn weights_of(batch: &[usize], found: &[Vec<f32>], coefficients: &Coefficients<'_>) -> Vec<f32> {
+    let rows = batch.iter().zip(found);
+    rows.flat_map(|(&row, lps)| coefficients(row, lps))
+        .collect()
 }
 
 /// Rows that hold a masked id, sorted by length (stable) and cut. Longest first, so that the last batches
@@ -318,4 +395,79 @@ fn scatter<T: Clone>(n: usize, batches: &[MicroBatch], done: Vec<Vec<Vec<T>>>) -
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use harness_core::Seed;
+    use proptest::prelude::*;
+    use rand::Rng;
+
+    use super::*;
+
+    fn engine(config: &ModelConfig, backend: Backend) -> Engine {
+        Engine {
+            config: config.clone(),
+            backend,
+            n_threads: 2,
+        }
+    }
+
+    /// Largest difference, as a share of the largest value.
+    fn distance(a: &[f32], b: &[f32]) -> f32 {
+        let peak = b.iter().fold(1e-6, |peak: f32, v| peak.max(v.abs()));
+        let pairs = a.iter().zip(b);
+        pairs.fold(0.0, |far: f32, (a, b)| far.max((a - b).abs())) / peak
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn the_host_agrees_with_the_graph(
+            seed in any::<u64>(),
+            (kv, group, half) in (1_usize..4, 1_usize..4, 1_usize..9),
+            (layers, ff, vocab) in (1_usize..4, 1_usize..40, 2_usize..50),
+            lengths in proptest::collection::vec(2_usize..150, 1..14),
+        ) {
+            let mut config = ModelConfig::nano(vocab, 150);
+            (config.n_kv_heads, config.n_heads) = (kv, kv * group);
+            (config.d_model, config.d_ff) = (kv * group * 2 * half, ff);
+            config.n_layers = layers;
+            let flat = config.init(Seed::new(seed));
+            let mut rng = Seed::new(seed).rng();
+            let rows: Vec<(Vec<u32>, Vec<bool>)> = lengths
+                .iter()
+                .map(|&len| {
+                    let ids = (0..len).map(|_| rng.next_u32() % vocab as u32).collect();
+                    let mask = (0..len).map(|i| i > 0 && rng.next_u32() % 3 == 0).collect();
+                    (ids, mask)
+                })
+                .collect();
+            let rows: Vec<MaskedIds<'_>> = rows.iter().map(|(ids, mask)| MaskedIds { ids, mask }).collect();
+            let slope = |row: usize, lps: &[f32]| -> Vec<f32> {
+                lps.iter().map(|lp| (row as f32 - 2.5) * (1.0 + lp)).collect()
+            };
+            let graph = Backend::Graph(DeviceKind::Cpu.open().unwrap());
+            let graph = engine(&config, graph).gradient(&flat, &rows, &slope);
+            let host = engine(&config, Backend::Host);
+            let pass = host.gradient(&flat, &rows, &slope);
+            for (a, b) in pass.logprobs.iter().zip(&graph.logprobs) {
+                prop_assert_eq!(a.len(), b.len());
+                prop_assert!(distance(a, b) < 1e-4);
+            }
+            prop_assert!(distance(&pass.gradient, &graph.gradient) < 2e-4);
+            prop_assert_eq!(host.logprobs(&flat, &rows), pass.logprobs);
+        }
+    }
+
+    #[test]
+    fn packing_is_undone_by_unpacking() {
+        let mut config = ModelConfig::nano(11, 8);
+        (config.n_kv_heads, config.d_ff) = (2, 24);
+        let flat: Vec<f32> = (0..config.n_params()).map(|i| i as f32).collect();
+        let packed = Packed::new(&config);
+        assert_ne!(packed.pack(&flat), flat);
+        assert_eq!(packed.unpack(&packed.pack(&flat)), flat);
+    }
 }

@@ -7,11 +7,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use burn::tensor::Device;
 use harness_core::{Policy, PolicyVersion, Sequence};
 
 use crate::adamw::{AdamW, AdamWConfig, Moments, clip_scale, global_norm};
-use crate::engine::{Engine, MaskedIds};
+use crate::engine::{Backend, Engine, MaskedIds};
 use crate::learner::{Learner, LearnerError, OldLogprobs, UpdateBatch, UpdateRow, UpdateStats};
 use crate::model::{DeviceKind, ModelConfig, ModelError};
 use crate::sampler::{NanoSampler, SamplerWeights};
@@ -72,12 +71,12 @@ impl NanoLearner {
         if expected != got {
             return Err(ModelError::BadLength { expected, got });
         }
-        let device: Device = config.device.open()?;
+        let backend = Backend::open(config.device)?;
         Ok(Self {
             adam: AdamW::new(config.adamw, &model),
             engine: Engine {
                 config: model,
-                device,
+                backend,
                 n_threads: config.n_threads,
             },
             weights,

@@ -6,8 +6,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::adamw::{AdamW, AdamWConfig, clip_scale, global_norm};
-use crate::engine::{Engine, MaskedIds};
-use crate::model::{DeviceKind, ModelConfig, ModelError};
+use crate::engine::{Backend, Engine, MaskedIds};
+use crate::model::{ModelConfig, ModelError};
 
 /// One demonstration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ fn engine(
     }
     Ok(Engine {
         config: model.clone(),
-        device: DeviceKind::Cpu.open()?,
+        backend: Backend::Host,
         n_threads,
     })
 }

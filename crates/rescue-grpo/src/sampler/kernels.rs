@@ -29,7 +29,7 @@ pub(super) fn padded(n: usize) -> usize {
 
 /// `exp(x)` to about 2e-7 relative; `x` is clamped to `[-87, 88]`.
 #[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     const ROUND_BITS: i32 = 0x4B40_0000;
     let x = if x < -87.0 { -87.0 } else { x };

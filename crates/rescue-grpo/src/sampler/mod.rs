@@ -9,7 +9,7 @@
 
 mod decoder;
 mod draw;
-mod kernels;
+pub(crate) mod kernels;
 mod prefix;
 mod product;
 mod weights;
