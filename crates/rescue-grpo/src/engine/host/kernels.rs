@@ -46,11 +46,21 @@ fn max(values: &[f32]) -> f32 {
             *best = if *value > *best { *value } else { *best };
         }
     }
-    let more = rest.iter().copied();
-    lanes
-        .into_iter()
-        .chain(more)
-        .fold(f32::NEG_INFINITY, f32::max)
+    for (best, value) in lanes.iter_mut().zip(rest) {
+        *best = if *value > *best { *value } else { *best };
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] = if lanes[i + width] > lanes[i] {
+                lanes[i + width]
+            } else {
+                lanes[i]
+            };
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
 /// Implements [`WithSimd`] for a kernel whose `run` is plain Rust.
