@@ -140,3 +140,11 @@ fn a_report_of_no_run() {
         &["`nowhere` is not the folder of a run"],
     );
 }
+
+#[test]
+fn a_file_of_settings_that_cannot_be_used() {
+    check(
+        &["reproduce", "appworld", "--config", "absent.toml"],
+        &["--config `absent.toml` cannot be read"],
+    );
+}
