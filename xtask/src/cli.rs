@@ -9,11 +9,12 @@ use crate::arm::Arm;
 use crate::cache::{Cache, build_fingerprint};
 use crate::config::{Config, Device, Scale, SettingsFile, check_environment};
 use crate::run_dir::RunDir;
+use crate::show::{self, ShowArgs};
 use crate::usage::UsageError;
 use crate::{say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
-const CACHE_FOLDER: &str = "target/harness-s-cache";
+pub(crate) const CACHE_FOLDER: &str = "target/harness-s-cache";
 
 /// Runs Harness-S experiments and checks the workspace.
 ///
@@ -35,6 +36,9 @@ enum Command {
         /// The run's folder, for instance runs/appworld-20260101T000000Z
         dir: PathBuf,
     },
+    /// Show where a run stands, or one of its attempts as text
+    #[command(after_help = show::EXAMPLES)]
+    Show(ShowArgs),
     /// Rebuild the initial policy that is shipped with an environment
     WarmStart {
         /// The environment: appworld
@@ -172,6 +176,7 @@ impl Cli {
         match self.command {
             Command::Reproduce(args) => reproduce(&args)?,
             Command::Report { dir } => report(&dir)?,
+            Command::Show(args) => show::show(&args)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
             Command::Tidy => return check_tidy(),
             Command::Schema { check: true } => return check_schemas(),

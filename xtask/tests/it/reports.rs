@@ -118,3 +118,24 @@ fn the_settings_of_a_run_are_a_file_for_another() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(Config::from_toml(&stdout(&output)).unwrap(), config);
 }
+
+#[test]
+fn a_run_without_anything_is_shown_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config::builtin("appworld", Scale::Smoke).unwrap();
+    RunDir::create(&folder.path().join("run"), &config).unwrap();
+    let output = xtask(folder.path(), &["show", "run"]);
+    assert!(
+        stdout(&output).contains("nothing was trained yet"),
+        "{}",
+        stderr(&output)
+    );
+    let output = xtask(folder.path(), &["show", "run", "--json"]);
+    let state: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(state["jobs"][0]["name"], "policy_only-s1");
+    let output = xtask(folder.path(), &["show", "run", "--list"]);
+    assert!(output.status.success() && stderr(&output).contains("0 of 0 kept attempts"));
+    let output = xtask(folder.path(), &["show", "run", "--rollout", "s0-t0-a0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("has kept no attempts"));
+}
