@@ -304,7 +304,7 @@ mod tests {
         }
         check(
             &run,
-            &expect![[r#"
+            &expect![[r"
                 appworld, scale smoke: no report yet
                 each arm and seed may spend 400 rollouts
 
@@ -326,7 +326,7 @@ mod tests {
                 warning: `RUN/metrics.jsonl`: the last line is not whole and is left out
                 warning: policy_only_matched-s1: some are odd
                 warning: `pool-2.json` cannot be read: RUN/pool-2.json: not JSON at line 1, column 1 (EOF while parsing an object at line 1 column 1): restore the file from a copy
-            "#]],
+            "]],
         );
     }
 

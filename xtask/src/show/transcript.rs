@@ -321,8 +321,9 @@ impl Page<'_> {
             .facts
             .iter()
             .filter_map(|(name, new)| {
-                let old = facts.get(name).cloned().unwrap_or_else(|| blank(new));
-                (old != *new).then(|| format!("{name} {} -> {}", value(&old), value(new)))
+                let old = facts.get(name).map_or_else(|| blank(new), value);
+                let new = value(new);
+                (old != new).then(|| format!("{name} {old} -> {new}"))
             })
             .collect();
         if !changed.is_empty() {
@@ -371,19 +372,20 @@ fn deed(rule: &Rule) -> String {
     }
 }
 
-/// What a fact is before anything happened.
-fn blank(fact: &Fact) -> Fact {
-    match fact {
+/// A fact before anything happened.
+fn blank(fact: &Fact) -> String {
+    value(&match fact {
         Fact::Bool(_) => Fact::Bool(false),
         Fact::Int(_) => Fact::Int(0),
-        Fact::Text(_) => Fact::Text("none".into()),
-    }
+        Fact::Text(_) => Fact::Text(String::new()),
+    })
 }
 
 fn value(fact: &Fact) -> String {
     match fact {
         Fact::Bool(value) => value.to_string(),
         Fact::Int(value) => value.to_string(),
+        Fact::Text(value) if value.is_empty() => "none".into(),
         Fact::Text(value) => value.clone(),
     }
 }
