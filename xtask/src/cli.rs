@@ -7,13 +7,14 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::arm::Arm;
 use crate::cache::{Cache, build_fingerprint};
-use crate::config::{Config, Device, Scale, check_environment};
+use crate::config::{Config, Device, Scale, SettingsFile, check_environment};
 use crate::run_dir::RunDir;
+use crate::show::{self, ShowArgs};
 use crate::usage::UsageError;
 use crate::{say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
-const CACHE_FOLDER: &str = "target/harness-s-cache";
+pub(crate) const CACHE_FOLDER: &str = "target/harness-s-cache";
 
 /// Runs Harness-S experiments and checks the workspace.
 ///
@@ -35,6 +36,9 @@ enum Command {
         /// The run's folder, for instance runs/appworld-20260101T000000Z
         dir: PathBuf,
     },
+    /// Show where a run stands, or one of its attempts as text
+    #[command(after_help = show::EXAMPLES)]
+    Show(ShowArgs),
     /// Rebuild the initial policy that is shipped with an environment
     WarmStart {
         /// The environment: appworld
@@ -75,8 +79,12 @@ Examples:
   cargo xtask reproduce appworld --scale full --out runs/full --resume
   cargo xtask reproduce appworld --dev-only --set grpo.learning_rate=1e-3    to choose settings
   cargo xtask reproduce appworld --set grpo.learning_rate=5e-4 --dry-run
+  cargo xtask reproduce appworld --dry-run > mine.toml    every setting, to edit and give back:
+  cargo xtask reproduce appworld --config mine.toml
+  cargo xtask reproduce appworld --config runs/full/config.toml --set run.seeds=[6,7]
 
---dry-run prints every setting with its value; each is explained in xtask/src/config.rs.";
+--dry-run prints every setting with its value and what it means; more is said in xtask/src/config.rs.
+A setting comes from the scale, then --config, then --set, then the other options: the last one stands.";
 
 #[expect(
     clippy::struct_excessive_bools,
@@ -87,8 +95,13 @@ struct ReproduceArgs {
     /// The environment: appworld (dbbench and swe-gym are not there yet)
     env: String,
     /// How much to run: smoke (shows that it runs), default (minutes), full (five seeds)
-    #[arg(long, default_value = "default")]
-    scale: String,
+    /// [default: that of --config, else default]
+    #[arg(long)]
+    scale: Option<String>,
+    /// Read settings from a TOML file, all or a few: they stand above the scale and below --set; the
+    /// config.toml of a run is such a file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Use the seeds 1 to N
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
@@ -163,6 +176,7 @@ impl Cli {
         match self.command {
             Command::Reproduce(args) => reproduce(&args)?,
             Command::Report { dir } => report(&dir)?,
+            Command::Show(args) => show::show(&args)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
             Command::Tidy => return check_tidy(),
             Command::Schema { check: true } => return check_schemas(),
@@ -178,7 +192,7 @@ impl Cli {
 fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     let config = args.config()?;
     if args.dry_run {
-        say::out(config.to_toml()?.trim_end());
+        say::out(config.to_commented_toml()?.trim_end());
         return Ok(());
     }
     let out = args
@@ -256,14 +270,21 @@ fn check_schemas() -> anyhow::Result<ExitCode> {
 
 impl ReproduceArgs {
     fn is_custom(&self) -> bool {
-        !self.set.is_empty() || self.policy.is_some() || self.pool.is_some()
+        !self.set.is_empty()
+            || self.config.is_some()
+            || self.policy.is_some()
+            || self.pool.is_some()
     }
 
-    /// The settings: those of the scale, then `--set`, then the other options.
+    /// The settings: those of the scale, then `--config`, then `--set`, then the other options.
     fn config(&self) -> anyhow::Result<Config> {
         check_environment(&self.env)?;
-        let scale = Scale::parse(&self.scale)?;
-        let mut config = Config::builtin(&self.env, scale)?.with_overrides(&self.set)?;
+        let scale = self.scale.as_deref().map(Scale::parse).transpose()?;
+        let config = match &self.config {
+            Some(path) => SettingsFile::read(path)?.over(&self.env, scale)?,
+            None => Config::builtin(&self.env, scale.unwrap_or(Scale::Default))?,
+        };
+        let mut config = config.with_overrides(&self.set)?;
         if let Some(n) = self.seeds {
             config.run.seeds = (1..=n).collect();
             config.study.n_seeds = config.study.n_seeds.min(n as usize);

@@ -5,14 +5,19 @@
 //! Sources: "design" is this project's method as described in `ARCHITECTURE.md`; "ours" marks a number that
 //! the paper's abstract does not give.
 
+mod comments;
+mod file;
 mod overrides;
 mod validate;
 
 use anyhow::Context;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::arm::Arm;
 use crate::usage::UsageError;
+
+pub use file::{MAX_BYTES, SettingsFile};
 
 /// Environments that `reproduce` can run.
 pub const ENVIRONMENTS: [&str; 1] = ["appworld"];
@@ -20,7 +25,7 @@ pub const ENVIRONMENTS: [&str; 1] = ["appworld"];
 pub const FUTURE_ENVIRONMENTS: [&str; 2] = ["dbbench", "swe-gym"];
 
 /// How much is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Every stage once, in under 90 seconds: shows that it runs, proves nothing.
@@ -57,7 +62,7 @@ impl Scale {
 }
 
 /// Where tensors live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
     /// The processor.
@@ -81,7 +86,7 @@ impl Device {
 }
 
 /// Every setting of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The environment's name.
@@ -111,7 +116,7 @@ pub struct Config {
 }
 
 /// What is run and measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunConfig {
     /// Seeds of training; every arm runs once with each.
@@ -119,6 +124,7 @@ pub struct RunConfig {
     /// Seeds of the warm starts; training seed number `i` uses warm start number `i` modulo their count.
     pub warm_start_seeds: Vec<u64>,
     /// Arms, in the order in which they run.
+    #[schemars(with = "Vec<String>")]
     pub arms: Vec<Arm>,
     /// Seed of tasks and worlds; the same for every arm and training seed.
     pub task_seed: u64,
@@ -154,7 +160,7 @@ pub struct RunConfig {
 }
 
 /// The policy model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
     /// Width of the residual stream.
@@ -175,7 +181,7 @@ pub struct ModelConfig {
 
 /// How the initial policy is made: imitation of demonstrations, in which the base hardly ever shows what
 /// the siblings' rules ask for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmStartConfig {
     /// Optimizer steps.
@@ -212,7 +218,7 @@ pub struct WarmStartConfig {
 }
 
 /// How siblings are found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvolutionConfig {
     /// Tasks in each family whose failures are read and on which candidates are ranked.
@@ -236,7 +242,7 @@ pub struct EvolutionConfig {
 }
 
 /// How the policy is trained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrpoConfig {
     /// Attempts in a group, G.
@@ -275,7 +281,7 @@ pub struct GrpoConfig {
 }
 
 /// How siblings are chosen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouterConfig {
     /// Chance that one of the k places explores.
@@ -291,7 +297,7 @@ pub struct RouterConfig {
 }
 
 /// What is measured besides the headline. None of it is charged to an arm's budget.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasureConfig {
     /// Whether siblings are measured at all: heat maps, nonstationarity, Rank-1, complementarity, locality.
@@ -303,10 +309,11 @@ pub struct MeasureConfig {
 }
 
 /// What is run besides the arms: each with the first few of the seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StudyConfig {
     /// Variants of the method, each with one thing changed.
+    #[schemars(with = "Vec<String>")]
     pub ablations: Vec<Arm>,
     /// Runs in which rescue must gain nothing.
     pub controls: Vec<Control>,
@@ -318,7 +325,9 @@ pub struct StudyConfig {
 }
 
 /// A run in which rescue must gain nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
     /// Siblings that never do anything: must equal `policy_only_matched`.

@@ -6,13 +6,14 @@
 //! - [`run_dir`], [`files`], [`cache`]: what it leaves on disk;
 //! - [`stats`], [`report`]: what it found;
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
+//! - [`show`]: what a run is doing, read from its folder;
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
 //! - `interrupt` (feature `train`): what Ctrl-C does;
 //! - [`progress`], [`say`], [`clock`], [`usage`]: terminal and clock.
 //!
-//! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report` and `--dry-run`
-//! work,
+//! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report`, `show` and
+//! `--dry-run` work,
 //! everything that trains says that it cannot.
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ pub mod report;
 pub mod run_dir;
 pub mod say;
 pub mod schema;
+pub mod show;
 pub mod stats;
 pub mod tidy;
 pub mod usage;

@@ -168,8 +168,19 @@ impl RunDir {
     ///
     /// # Errors
     /// An error of the file system.
-    pub fn metrics(&self) -> anyhow::Result<JsonLines> {
-        JsonLines::create(&self.root.join("metrics.jsonl"))
+    pub fn start_metrics(&self) -> anyhow::Result<()> {
+        JsonLines::create(&self.root.join("metrics.jsonl")).map(drop)
+    }
+
+    /// Adds lines to `metrics.jsonl`: those of an arm that is done.
+    ///
+    /// # Errors
+    /// An error of the file system; the file was not started.
+    pub fn append_metrics(&self, lines: &[serde_json::Value]) -> anyhow::Result<()> {
+        let path = self.root.join("metrics.jsonl");
+        let len = fs::metadata(&path).with_context(|| format!("reading `{}`", path.display()))?;
+        let mut file = JsonLines::resume(&path, len.len())?;
+        lines.iter().try_for_each(|line| file.push(line))
     }
 
     /// A file of trajectories: `trajectories/<name>.jsonl`.

@@ -55,7 +55,7 @@ fn set(table: &mut Table, text: &str) -> Result<(), UsageError> {
 }
 
 /// Dotted names of everything that is not a table, in order.
-fn leaf_keys(table: &Table) -> Vec<String> {
+pub(super) fn leaf_keys(table: &Table) -> Vec<String> {
     let mut keys = Vec::new();
     for (key, value) in table {
         match value {
@@ -68,28 +68,38 @@ fn leaf_keys(table: &Table) -> Vec<String> {
     keys
 }
 
-fn leaf<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
+pub(super) fn leaf<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
     match key.split_once('.') {
         Some((head, rest)) => leaf(table.get_mut(head)?.as_table_mut()?, rest),
         None => table.get_mut(key),
     }
 }
 
-/// The text as a value of the same type as `old`.
+/// The text as a value of the same type as `old`; text may stand without quotes.
 fn parse(key: &str, raw: &str, old: &Value) -> Result<Value, UsageError> {
-    let parsed = toml::from_str::<Table>(&format!("value = {raw}"))
-        .ok()
-        .filter(|table| table.len() == 1)
-        .and_then(|mut table| table.remove("value"));
-    match (old, parsed) {
-        (Value::Float(_), Some(Value::Integer(n))) => Ok(Value::Float(n as f64)),
-        (_, Some(new)) if new.same_type(old) => Ok(new),
-        (Value::String(_), _) => Ok(Value::String(raw.into())),
-        _ => Err(UsageError::new(format!(
-            "{key} expects {}, got: {raw}\n  its value is: {old}",
-            type_name(old)
-        ))),
+    match (typed(raw, old), old) {
+        (Some(new), _) => Ok(new),
+        (None, Value::String(_)) => Ok(Value::String(raw.into())),
+        (None, _) => Err(UsageError::new(expects(key, raw, old))),
     }
+}
+
+/// The TOML value `raw` if it is of the same type as `old`; a whole number is a number too.
+pub(super) fn typed(raw: &str, old: &Value) -> Option<Value> {
+    let mut table = toml::from_str::<Table>(&format!("value = {raw}")).ok()?;
+    let value = table.remove("value").filter(|_| table.is_empty())?;
+    match (old, value) {
+        (Value::Float(_), Value::Integer(n)) => Some(Value::Float(n as f64)),
+        (_, new) => new.same_type(old).then_some(new),
+    }
+}
+
+/// What is said of a value of another type.
+pub(super) fn expects(key: &str, raw: &str, old: &Value) -> String {
+    format!(
+        "{key} expects {}, got: {raw}\n  its value is: {old}",
+        type_name(old)
+    )
 }
 
 fn type_name(value: &Value) -> &'static str {

@@ -78,13 +78,8 @@ pub fn read_inputs(policy: Option<&Path>, pool: Option<&Path>) -> anyhow::Result
 pub fn reproduce(plan: &Plan) -> anyhow::Result<()> {
     let started = (clock::now_rfc3339(), Instant::now());
     forecast::tell(plan)?;
+    plan.run_dir.start_metrics()?;
     let study = study::run(plan)?;
-    let mut metrics = plan.run_dir.metrics()?;
-    for result in study.results() {
-        for line in &result.metrics {
-            metrics.push(line)?;
-        }
-    }
     let mut report = outcome::report(&plan.config, &study);
     report.provenance = provenance::of(plan)?;
     if !report.provenance.is_config_committed {

@@ -336,6 +336,16 @@ impl<'a> Training<'a> {
         let plan = Plan::dev(run, run.dev_attempts);
         let dev = evaluate(self.shared, &self.learner, self.shared.pool.base(), plan)?;
         self.result.measuring_rollouts += dev.rows.len() as u64;
+        self.result.metrics.push(serde_json::to_value(DevLine {
+            arm: self.result.arm,
+            seed: self.result.seed,
+            step: self.result.steps,
+            rollouts: self.result.rollouts,
+            dev: DevScore {
+                success: dev.success(),
+                n: dev.rows.len(),
+            },
+        })?);
         self.result.curve.push(CurvePoint {
             step: self.result.steps,
             rollouts: self.result.rollouts,
@@ -446,6 +456,24 @@ struct AnchorLine<'a> {
     step: u64,
     rollouts: u64,
     reanchor: &'a ReanchorReport,
+}
+
+/// The line of an evaluation under the base on dev; `xtask::show` reads it.
+#[derive(Serialize)]
+struct DevLine {
+    arm: Arm,
+    seed: u64,
+    step: u64,
+    rollouts: u64,
+    dev: DevScore,
+}
+
+#[derive(Serialize)]
+struct DevScore {
+    /// Share of valid attempts that solved their task, in `[0, 1]`.
+    success: f64,
+    /// Attempts.
+    n: usize,
 }
 
 #[derive(Serialize)]

@@ -153,6 +153,7 @@ impl World {
             keeper.finish()?;
             Ok(result)
         })?;
+        plan.run_dir.append_metrics(&result.metrics)?;
         if let Some(text) = &result.profile_file {
             crate::files::write_atomic(&plan.run_dir.profile_path(&name), text.as_bytes())?;
         }

@@ -140,3 +140,34 @@ fn a_report_of_no_run() {
         &["`nowhere` is not the folder of a run"],
     );
 }
+
+#[test]
+fn a_show_of_no_run_or_of_unknown_names() {
+    check(
+        &["show", "nowhere"],
+        &["`nowhere` is not the folder of a run"],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let config = xtask::config::Config::builtin("appworld", xtask::config::Scale::Smoke);
+    xtask::run_dir::RunDir::create(folder.path(), &config.unwrap()).unwrap();
+    for (args, message) in [
+        (["--arm", "harness-s"], "did you mean: harness_s"),
+        (["--outcome", "faild"], "did you mean: failed"),
+        (["--role", "rescu"], "did you mean: rescue"),
+    ] {
+        let output = xtask(
+            folder.path(),
+            &[["show", ".", "--list"].as_slice(), &args].concat(),
+        );
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_file_of_settings_that_cannot_be_used() {
+    check(
+        &["reproduce", "appworld", "--config", "absent.toml"],
+        &["--config `absent.toml` cannot be read"],
+    );
+}

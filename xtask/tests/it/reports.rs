@@ -73,3 +73,69 @@ fn a_run_without_a_report_is_told() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("report.json"));
 }
+
+#[test]
+fn settings_come_from_scale_then_file_then_set_then_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        "scale = \"smoke\"\nthreads = 3\n[grpo]\nk = 4\nlearning_rate = 1e-3\n[run]\nseeds = [8]\n";
+    std::fs::write(folder.path().join("mine.toml"), text).unwrap();
+    let args = [
+        "reproduce",
+        "appworld",
+        "--dry-run",
+        "--config",
+        "mine.toml",
+        "--set",
+        "grpo.k=8",
+        "--set",
+        "run.seeds=[9]",
+        "--seeds",
+        "2",
+    ];
+    let output = xtask(folder.path(), &args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let config = Config::from_toml(&stdout(&output)).unwrap();
+    let mut expect = Config::builtin("appworld", Scale::Smoke).unwrap();
+    (expect.threads, expect.grpo.k, expect.grpo.learning_rate) = (3, 8, 1e-3);
+    expect.run.seeds = vec![1, 2];
+    assert_eq!(config, expect);
+}
+
+#[test]
+fn the_settings_of_a_run_are_a_file_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config::builtin("appworld", Scale::Full).unwrap();
+    RunDir::create(&folder.path().join("run"), &config).unwrap();
+    let args = [
+        "reproduce",
+        "appworld",
+        "--dry-run",
+        "--config",
+        "run/config.toml",
+    ];
+    let output = xtask(folder.path(), &args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(Config::from_toml(&stdout(&output)).unwrap(), config);
+}
+
+#[test]
+fn a_run_without_anything_is_shown_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config::builtin("appworld", Scale::Smoke).unwrap();
+    RunDir::create(&folder.path().join("run"), &config).unwrap();
+    let output = xtask(folder.path(), &["show", "run"]);
+    assert!(
+        stdout(&output).contains("nothing was trained yet"),
+        "{}",
+        stderr(&output)
+    );
+    let output = xtask(folder.path(), &["show", "run", "--json"]);
+    let state: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(state["jobs"][0]["name"], "policy_only-s1");
+    let output = xtask(folder.path(), &["show", "run", "--list"]);
+    assert!(output.status.success() && stderr(&output).contains("0 of 0 kept attempts"));
+    let output = xtask(folder.path(), &["show", "run", "--rollout", "s0-t0-a0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("has kept no attempts"));
+}
