@@ -1,8 +1,8 @@
 //! `cargo xtask show`: what a run is doing, or did, read from its folder alone.
 //!
-//! - [`state`], [`table`]: where each arm with each seed stands;
-//! - [`attempts`]: lists of kept attempts, and one by its id;
-//! - [`transcript`]: one attempt as text.
+//! - [`state`], `table`: where each arm with each seed stands;
+//! - `attempts`: lists of kept attempts, and one by its id;
+//! - `transcript`: one attempt as text.
 //!
 //! Nothing is written, and nothing outside the folder is read but, for texts of token ids, tokenizers.
 //! Files are read line by line; what is held does not grow with the length of a run.
