@@ -143,9 +143,15 @@ fn exchanged_files_are_refused_by_kind() {
     fs::write(&pool, data("pool-v1.json")).unwrap();
     fs::write(&profile, data("profile-v2.json")).unwrap();
     let as_pool = SiblingPool::load(&profile).unwrap_err().to_string();
-    assert!(as_pool.contains("b.json") && as_pool.contains("behavior_profile"), "{as_pool}");
+    assert!(
+        as_pool.contains("b.json") && as_pool.contains("behavior_profile"),
+        "{as_pool}"
+    );
     let as_profile = BehaviorProfile::load(&pool).unwrap_err().to_string();
-    assert!(as_profile.contains("a.json") && as_profile.contains("sibling_pool"), "{as_profile}");
+    assert!(
+        as_profile.contains("a.json") && as_profile.contains("sibling_pool"),
+        "{as_profile}"
+    );
     let folder = SiblingPool::load(folder.path()).unwrap_err();
     assert!(matches!(folder, RecordError::Io { .. }), "{folder}");
 }
