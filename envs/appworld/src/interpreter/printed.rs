@@ -27,14 +27,14 @@ impl Printed {
             text: String::new(),
             max,
             polls: 0,
-            start_pages: resident_pages(),
+            start_pages: data_pages(),
             is_too_large: false,
         }
     }
 
     /// Pages by which the process grew since the block began; 0 where the system does not tell.
     pub(super) fn grown_pages(&self) -> usize {
-        let (start, now) = (self.start_pages, resident_pages());
+        let (start, now) = (self.start_pages, data_pages());
         start
             .zip(now)
             .map_or(0, |(start, now)| now.saturating_sub(start))
@@ -81,8 +81,9 @@ impl PrintWriterCallback for Printed {
     }
 }
 
-/// Resident pages of this process; `None` where the system does not tell.
-fn resident_pages() -> Option<usize> {
+/// Pages that this process has for data, touched or not, since `bytes(10**6)` touches none; `None` where the
+/// system does not tell.
+fn data_pages() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    text.split_whitespace().nth(5)?.parse().ok()
 }
