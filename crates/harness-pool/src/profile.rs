@@ -16,9 +16,9 @@ use crate::stats::{Cell, CellKey, Given, Scope, Stats, Utility};
 /// The newest format of a profile file that this code reads, and the one that it writes. Format 2 has
 /// [`EvidenceRow::flags`]; in files of format 1 no row has them.
 pub const PROFILE_FORMAT_VERSION: u64 = 2;
-/// Largest profile file that is read: 64 MiB, some 200,000 rows. A hostile file of that size takes about
-/// sixteen times as much memory while it is refused.
-pub const MAX_PROFILE_BYTES: u64 = 64 << 20;
+/// Largest profile file that is read: 32 MiB, some 100,000 rows. A file made to hurt takes up to a hundred times its
+/// size in memory before it is refused, hence no more.
+pub const MAX_PROFILE_BYTES: u64 = 32 << 20;
 
 const FORMAT: Format = Format {
     kind: "behavior_profile",
