@@ -15,8 +15,16 @@ pub const MAX_TEXT_CHARS: usize = 900;
 pub const MAX_RULES: usize = 12;
 /// Deepest nesting of a condition.
 pub const MAX_DEPTH: usize = 8;
-/// Most parts in one `all` or `any`.
+/// Most parts in one `all` or `any`, and most counters that one rule adds to.
 pub const MAX_BRANCHES: usize = 16;
+/// Longest template of a base, in characters.
+pub const MAX_TEMPLATE_CHARS: usize = 100_000;
+/// Most tools in a list.
+pub const MAX_TOOLS: usize = 1_000;
+/// Most turns that a limit may allow.
+pub const MAX_TURNS: usize = 10_000;
+/// Most tokens of one reply that a limit may allow.
+pub const MAX_REPLY_TOKENS: usize = 1 << 20;
 
 /// A whole harness: a base and what a sibling lays over it.
 ///
@@ -355,16 +363,18 @@ pub enum HarnessError {
         got: usize,
     },
     /// A text is longer than [`MAX_TEXT_CHARS`].
-    #[error("a text of rule or note `{at}` has at most {MAX_TEXT_CHARS} characters, got: {got}")]
+    #[error("a text of `{at}` has at most {MAX_TEXT_CHARS} characters, got: {got}")]
     TextTooLong {
-        /// The rule's name or `notes[i]`.
+        /// The rule's name, `notes[i]` or `tools[i]`.
         at: String,
         /// Its length in characters.
         got: usize,
     },
-    /// A condition nests deeper than [`MAX_DEPTH`] or branches wider than [`MAX_BRANCHES`].
+    /// A condition nests deeper than [`MAX_DEPTH`], branches wider than [`MAX_BRANCHES`] or holds a text longer
+    /// than [`MAX_TEXT_CHARS`], or so do the counters that the rule adds to.
     #[error(
-        "the condition of rule `{rule}` is too large: at most {MAX_DEPTH} deep and {MAX_BRANCHES} wide"
+        "the condition or counters of rule `{rule}` are too large: at most {MAX_DEPTH} deep and \
+         {MAX_BRANCHES} wide, texts at most {MAX_TEXT_CHARS} characters"
     )]
     ConditionTooLarge {
         /// The rule's name.
@@ -395,6 +405,16 @@ pub enum HarnessError {
     /// A limit is zero.
     #[error("limits must be at least 1")]
     ZeroLimit,
+    /// A number or a count is larger than any harness needs.
+    #[error("{field} must be at most {most}, got: {got}")]
+    TooLarge {
+        /// The field; for a template its length in characters.
+        field: &'static str,
+        /// The bound.
+        most: usize,
+        /// The value.
+        got: usize,
+    },
     /// A template cannot be parsed or rendered.
     #[error("template of the {which} message: {reason}")]
     Template {
@@ -475,6 +495,20 @@ impl HarnessSpec {
         if limits.max_turns == 0 || limits.max_reply_tokens == 0 {
             return Err(HarnessError::ZeroLimit);
         }
+        check_size("limits.max_turns", limits.max_turns, MAX_TURNS)?;
+        check_size(
+            "limits.max_reply_tokens",
+            limits.max_reply_tokens,
+            MAX_REPLY_TOKENS,
+        )?;
+        for (field, template) in [
+            ("base.system", &self.base.system),
+            ("base.task", &self.base.task),
+        ] {
+            check_size(field, template.chars().count(), MAX_TEMPLATE_CHARS)?;
+        }
+        check_tools(&self.base.tools)?;
+        check_tools(self.tools())?;
         crate::rules::check_templates(&self.base)?;
         self.overlay.validate()
     }
@@ -528,10 +562,10 @@ impl Overlay {
             check_text(&format!("notes[{i}]"), note)?;
         }
         for (i, rule) in rules.iter().enumerate() {
+            rule.validate()?;
             if rules[..i].iter().any(|r| r.name == rule.name) {
                 return Err(HarnessError::DuplicateRule(rule.name.clone()));
             }
-            rule.validate()?;
         }
         Ok(())
     }
@@ -539,6 +573,7 @@ impl Overlay {
 
 impl Rule {
     fn validate(&self) -> Result<(), HarnessError> {
+        check_text(&self.name, &self.name)?;
         let rule = || self.name.clone();
         if !(1..=100).contains(&self.max_fires) {
             let got = self.max_fires;
@@ -552,11 +587,12 @@ impl Rule {
                 moment,
             });
         }
-        check_text(&self.name, &self.name)?;
         for text in self.effect.texts() {
             check_text(&self.name, text)?;
         }
-        if self.when.fits(MAX_DEPTH) {
+        let counters_fit =
+            self.count.len() <= MAX_BRANCHES && self.count.iter().all(|c| fits(&c.counter));
+        if counters_fit && self.when.fits(MAX_DEPTH) {
             Ok(())
         } else {
             Err(HarnessError::ConditionTooLarge { rule: rule() })
@@ -575,10 +611,39 @@ impl Condition {
                 parts.len() <= MAX_BRANCHES && parts.iter().all(|p| p.fits(depth - 1))
             }
             Self::Not(part) => part.fits(depth - 1),
-            Self::Contains { text, .. } => text.chars().count() <= MAX_TEXT_CHARS,
-            Self::Always | Self::Compare { .. } | Self::Predicate(_) => true,
+            Self::Contains { value, text } => value.fits() && fits(text),
+            Self::Compare { left, right, .. } => left.fits() && right.fits(),
+            Self::Predicate(name) => fits(name),
+            Self::Always => true,
         }
     }
+}
+
+impl Operand {
+    fn fits(&self) -> bool {
+        match self {
+            Self::Fact(text) | Self::Counter(text) | Self::Literal(Fact::Text(text)) => fits(text),
+            _ => true,
+        }
+    }
+}
+
+fn fits(text: &str) -> bool {
+    text.chars().count() <= MAX_TEXT_CHARS
+}
+
+fn check_size(field: &'static str, got: usize, most: usize) -> Result<(), HarnessError> {
+    if got <= most {
+        Ok(())
+    } else {
+        Err(HarnessError::TooLarge { field, most, got })
+    }
+}
+
+fn check_tools(tools: &[String]) -> Result<(), HarnessError> {
+    check_size("tools", tools.len(), MAX_TOOLS)?;
+    let mut tools = tools.iter().enumerate();
+    tools.try_for_each(|(i, tool)| check_text(&format!("tools[{i}]"), tool))
 }
 
 fn check_text(at: &str, text: &str) -> Result<(), HarnessError> {

@@ -16,8 +16,9 @@ use crate::stats::{Cell, CellKey, Given, Scope, Stats, Utility};
 /// The newest format of a profile file that this code reads, and the one that it writes. Format 2 has
 /// [`EvidenceRow::flags`]; in files of format 1 no row has them.
 pub const PROFILE_FORMAT_VERSION: u64 = 2;
-/// Largest profile file that is read: 256 MiB.
-pub const MAX_PROFILE_BYTES: u64 = 256 << 20;
+/// Largest profile file that is read: 32 MiB, some 100,000 rows. A file made to hurt takes up to a hundred times its
+/// size in memory before it is refused, hence no more.
+pub const MAX_PROFILE_BYTES: u64 = 32 << 20;
 
 const FORMAT: Format = Format {
     kind: "behavior_profile",
@@ -30,9 +31,9 @@ const FORMAT: Format = Format {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProfileConfig {
-    /// Policy updates after which evidence counts half, `> 0`; `None` never discounts. A row of version `r`
-    /// weighs `0.5 ^ ((version - r) / half_life)`; one newer than the profile weighs 1. Default 20, the
-    /// distance of two re-anchorings (ours).
+    /// Policy updates after which evidence counts half, `> 0` and finite; `None` never discounts. A row of
+    /// version `r` weighs `0.5 ^ ((version - r) / half_life)`; one newer than the profile weighs 1. Default 20,
+    /// the distance of two re-anchorings (ours).
     pub half_life: Option<f64>,
 }
 
@@ -51,8 +52,8 @@ pub enum ProfileError {
     /// One attempt is told in two ways; neither can be trusted.
     #[error("two different rows of evidence have the same rollout: {0}")]
     Conflict(RolloutId),
-    /// The half-life is not a positive number.
-    #[error("the half-life of evidence must be positive, got: {0}")]
+    /// The half-life is not a positive, finite number.
+    #[error("the half-life of evidence must be positive and finite, got: {0}")]
     HalfLife(f64),
 }
 
@@ -94,14 +95,15 @@ impl BehaviorProfile {
     ///
     /// # Errors
     /// [`ProfileError::Conflict`] if two rows of one rollout differ, [`ProfileError::HalfLife`] if the
-    /// half-life is not positive.
+    /// half-life is not positive and finite.
     pub fn from_rows(
         rows: impl IntoIterator<Item = EvidenceRow>,
         policy_version: PolicyVersion,
         config: ProfileConfig,
     ) -> Result<Self, ProfileError> {
         match config.half_life {
-            Some(half_life) if half_life.is_nan() || half_life <= 0.0 => {
+            // JSON has no infinity: it would be read again as `None`.
+            Some(half_life) if !half_life.is_finite() || half_life <= 0.0 => {
                 return Err(ProfileError::HalfLife(half_life));
             }
             _ => {}

@@ -6,7 +6,7 @@
 //! edited file is never taken for the old one (bug report J5). White space and key order do not matter.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use schemars::{JsonSchema, Schema, schema_for};
@@ -110,12 +110,14 @@ pub enum RecordError {
         found: String,
     },
     /// The content is whole, but a field is missing, unknown or of another type.
-    #[error("{}: not the shape of a {kind}: {source}", path.display())]
+    #[error("{}: not the shape of a {kind}, at {at}: {source}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
         /// What was expected.
         kind: &'static str,
+        /// Where in the content, for instance `siblings[0].harness.overlay.rules[2]`; `.` for the whole.
+        at: String,
         /// What the reader said.
         #[source]
         source: serde_json::Error,
@@ -152,17 +154,20 @@ fn envelope(format: Format, body: &impl Serialize) -> Map<String, Value> {
     object
 }
 
-fn hash_of(object: &Map<String, Value>) -> String {
-    let mut value = Value::Object(object.clone());
-    value.sort_all_objects();
-    blake3::hash(value.to_string().as_bytes())
-        .to_hex()
-        .to_string()
+/// The hash of an object, whose keys are sorted in place: neither it nor its text is copied, since a file from
+/// elsewhere may be as large as the limit allows.
+fn hash_of(object: &mut Map<String, Value>) -> String {
+    object.sort_keys();
+    object.values_mut().for_each(Value::sort_all_objects);
+    let mut writer = BufWriter::new(blake3::Hasher::new());
+    serde_json::to_writer(&mut writer, object).expect("a JSON value has a text");
+    let hasher = writer.into_inner().expect("a hasher takes all bytes");
+    hasher.finalize().to_hex().to_string()
 }
 
 /// The hash that a record of this content has.
 pub(crate) fn content_hash(format: Format, body: &impl Serialize) -> String {
-    hash_of(&envelope(format, body))
+    hash_of(&mut envelope(format, body))
 }
 
 /// The JSON Schema of a file: the envelope's three keys, then those of the content `T`.
@@ -217,7 +222,7 @@ pub(crate) fn save(path: &Path, format: Format, body: &impl Serialize) -> Result
     let (version, kind) = (object["format_version"].clone(), object["kind"].clone());
     file.insert("format_version".into(), version);
     file.insert("kind".into(), kind);
-    file.insert("hash".into(), hash_of(&object).into());
+    file.insert("hash".into(), hash_of(&mut object.clone()).into());
     file.extend(object);
     let text = if format.is_pretty {
         serde_json::to_vec_pretty(&file)
@@ -242,16 +247,18 @@ pub(crate) fn load<T: DeserializeOwned>(
         column: source.column(),
         source,
     })?;
+    drop(text);
     let mut object = check_kind(path, format, value)?;
     let hash = check_hash(path, format, &mut object)?;
     object.remove("format_version");
     object.remove("kind");
-    match serde_json::from_value(Value::Object(object)) {
+    match serde_path_to_error::deserialize(Value::Object(object)) {
         Ok(content) => Ok((content, hash)),
-        Err(source) => Err(RecordError::Shape {
+        Err(error) => Err(RecordError::Shape {
             path: path.to_owned(),
             kind: format.kind,
-            source,
+            at: error.path().to_string(),
+            source: error.into_inner(),
         }),
     }
 }

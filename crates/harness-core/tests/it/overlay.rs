@@ -2,8 +2,8 @@
 
 use harness_core::testing::{ByteCodec, ScriptedPolicy, ToyMaker};
 use harness_core::{
-    BaseHarness, Condition, Effect, HarnessEdit, HarnessError, HarnessSpec, Limits, Moment,
-    ObservationPolicy, Outcome, Rule, Trajectory, run_jobs,
+    BaseHarness, Comparison, Condition, CounterUpdate, Effect, Fact, HarnessEdit, HarnessError,
+    HarnessSpec, Limits, Moment, ObservationPolicy, Operand, Outcome, Rule, Trajectory, run_jobs,
 };
 use proptest::prelude::*;
 
@@ -211,4 +211,74 @@ proptest! {
         let back: HarnessSpec = serde_json::from_str(&json).expect("its own output");
         prop_assert_eq!(back.id(), spec(&text).id());
     }
+}
+
+/// What a stranger's harness may hold is bounded, and the message names the field.
+#[test]
+fn what_no_harness_needs_is_refused_by_name() {
+    let check = |change: &dyn Fn(&mut HarnessSpec), wanted: &str| {
+        let mut harness = base();
+        change(&mut harness);
+        let told = harness.validate().expect_err(wanted).to_string();
+        assert!(told.contains(wanted), "{told:.300}");
+        assert!(told.len() < 500, "a message stays short");
+    };
+    let long = || "x".repeat(100_001);
+    let limits = |max_turns, max_reply_tokens| Limits {
+        max_turns,
+        max_reply_tokens,
+    };
+    check(
+        &|h| h.overlay.overrides.limits = Some(limits(usize::MAX, 1)),
+        "limits.max_turns must be at most 10000",
+    );
+    check(
+        &|h| h.base.limits = limits(1, usize::MAX),
+        "limits.max_reply_tokens must be at most 1048576",
+    );
+    check(
+        &|h| h.base.system = long(),
+        "base.system must be at most 100000",
+    );
+    check(
+        &|h| h.base.tools = vec![String::new(); 1_001],
+        "tools must be at most 1000",
+    );
+    check(
+        &|h| h.overlay.overrides.tools = Some(vec![long()]),
+        "a text of `tools[0]` has at most 900",
+    );
+    let say = || Effect::Say("x".into());
+    let ruled = |change: &dyn Fn(&mut Rule), wanted: &str| {
+        check(
+            &|h| {
+                let mut rule = rule(Moment::BeforeTurn, Condition::Always, say());
+                change(&mut rule);
+                h.overlay.rules = vec![rule.clone(), rule];
+            },
+            wanted,
+        );
+    };
+    ruled(&|r| r.name = long(), "has at most 900 characters");
+    ruled(
+        &|r| r.when = Condition::Predicate(long()),
+        "the condition or counters of rule `r`",
+    );
+    ruled(
+        &|r| {
+            r.when = Condition::Compare {
+                left: Operand::Turn,
+                op: Comparison::Eq,
+                right: Operand::Literal(Fact::Text(long())),
+            };
+        },
+        "the condition or counters of rule `r`",
+    );
+    ruled(
+        &|r| {
+            let counter = "c".into();
+            r.count = vec![CounterUpdate { counter, add: 1 }; 17];
+        },
+        "the condition or counters of rule `r`",
+    );
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use harness_core::Seed;
 use harness_pool::{BehaviorProfile, PoolBuilder, RecordError, SiblingPool};
 
 use crate::support::{base, profile, rich_pool, row};
@@ -205,7 +204,7 @@ fn a_forged_hash_does_not_let_a_bad_harness_in() {
     let shape = forged(|file| file["siblings"][0]["surprise"] = 1.into());
     check_refusal(
         &shape,
-        "not the shape of a sibling_pool: unknown field `surprise`",
+        "not the shape of a sibling_pool, at siblings[0].surprise: unknown field `surprise`",
     );
     let twice = forged(|file| {
         let first = file["siblings"][0].clone();
@@ -223,47 +222,6 @@ fn too_large_a_file_is_not_read() {
         .unwrap();
     let error = SiblingPool::load(&path).unwrap_err();
     assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
-}
-
-#[test]
-fn corruptions_never_panic_and_never_give_another_pool() {
-    let text = fs::read(data("pool-v1.json")).unwrap();
-    let pool = SiblingPool::load(data("pool-v1.json")).unwrap();
-    let mut refused = 0;
-    for n in 0..200 {
-        let at = Seed::new(1).derive("corrupt", &[n]).value() as usize;
-        let mut bad = text.clone();
-        if n % 4 == 0 {
-            bad.truncate(at % text.len());
-        } else {
-            bad[at / 8 % text.len()] ^= 1 << (at % 8);
-        }
-        match load_text(&bad) {
-            Ok(loaded) => assert_eq!(loaded, pool, "corruption {n}"),
-            Err(_) => refused += 1,
-        }
-    }
-    assert!(
-        refused > 150,
-        "most corruptions are noticed, got: {refused}"
-    );
-}
-
-#[test]
-fn corrupt_profiles_are_refused_too() {
-    let text = fs::read(data("profile-v1.json")).unwrap();
-    let whole = BehaviorProfile::load(data("profile-v1.json")).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("profile.json");
-    for n in 0..200 {
-        let at = Seed::new(2).derive("corrupt", &[n]).value() as usize;
-        let mut bad = text.clone();
-        bad[at / 8 % text.len()] ^= 1 << (at % 8);
-        fs::write(&path, &bad).unwrap();
-        if let Ok(loaded) = BehaviorProfile::load(&path) {
-            assert_eq!(loaded, whole, "corruption {n}");
-        }
-    }
 }
 
 #[test]

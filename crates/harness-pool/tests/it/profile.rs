@@ -74,7 +74,7 @@ fn half_lives() {
     };
     assert!((weight(20, Some(20.0)) - 0.5).abs() < 1e-12);
     assert!((weight(20, None) - 1.0).abs() < 1e-12);
-    for bad in [0.0, -1.0, f64::NAN] {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let made = BehaviorProfile::from_rows([], PolicyVersion(0), config(Some(bad)));
         assert!(matches!(made, Err(ProfileError::HalfLife(_))));
     }

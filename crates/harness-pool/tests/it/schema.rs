@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use harness_core::testing::json_schema::{mutations, problem};
-use harness_pool::{BehaviorProfile, RecordError, SiblingPool};
+use harness_core::testing::json_schema::{mutations, problem, sample};
+use harness_core::{HarnessSpec, Overlay, Seed};
+use harness_pool::{BehaviorProfile, PoolBuilder, RecordError, Sibling, SiblingPool};
+use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::support::rich_pool;
+use crate::support::{base, profile, rich_pool, rows_strategy, sibling};
 
 fn read_json(path: impl AsRef<Path>) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
@@ -33,13 +35,65 @@ fn j4_frozen_samples_fit_the_schema_of_today() {
     );
 }
 
-#[test]
-fn what_is_written_fits() {
+/// A pool of siblings whose overlays are drawn from the schema, as far as they break no bound.
+fn drawn_pool(seed: u64) -> SiblingPool {
+    let schema = schemars::schema_for!(Overlay);
+    let mut builder = PoolBuilder::new(base(), "p".into(), "m".into());
+    for n in 0..8 {
+        let drawn = sample(schema.as_value(), Seed::new(8 * seed + n), 10);
+        let overlay = serde_json::from_value(drawn).unwrap();
+        let harness = HarnessSpec { overlay, ..base() };
+        // What is drawn may be no sibling: an effect where it has no meaning, or the base itself.
+        let _ = builder.add(Sibling {
+            harness,
+            lineage: vec![],
+            ..sibling(&format!("s{n}"), "note")
+        });
+    }
+    builder.freeze()
+}
+
+/// What was saved fits the schema, and is read as what was saved.
+#[track_caller]
+fn check_written(
+    schema: &Value,
+    save: impl Fn(&Path) -> Result<(), RecordError>,
+    is_same: impl Fn(&Path) -> bool,
+) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pool.json");
-    rich_pool().save(&path).unwrap();
+    let path = folder.path().join("file.json");
+    save(&path).unwrap();
+    assert_eq!(problem(schema, &read_json(&path)), None);
+    assert!(is_same(&path), "read as it was written");
+}
+
+#[test]
+fn pools_that_are_written_fit() {
     let schema = SiblingPool::file_schema();
-    assert_eq!(problem(schema.as_value(), &read_json(&path)), None);
+    let mut n_siblings = 0;
+    for pool in (0..40).map(drawn_pool).chain([rich_pool()]) {
+        n_siblings += pool.len();
+        check_written(
+            schema.as_value(),
+            |path| pool.save(path),
+            |path| SiblingPool::load(path).unwrap() == pool,
+        );
+    }
+    assert!(n_siblings > 40, "got: {n_siblings}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn profiles_that_are_written_fit(rows in rows_strategy()) {
+        let profile = profile(rows);
+        check_written(
+            BehaviorProfile::file_schema().as_value(),
+            |path| profile.save(path),
+            |path| BehaviorProfile::load(path).unwrap() == profile,
+        );
+    }
 }
 
 /// Gives a changed file the hash of its content, so that only its shape can be wrong.
@@ -95,7 +149,9 @@ fn the_reader_refuses_what_the_schema_of_a_pool_refuses() {
 #[test]
 fn the_reader_refuses_what_the_schema_of_a_profile_refuses() {
     let schema = BehaviorProfile::file_schema();
-    check(&data("profile-v2.json"), schema.as_value(), |path| {
-        BehaviorProfile::load(path).map(drop)
-    });
+    for name in ["profile-v1.json", "profile-v2.json"] {
+        check(&data(name), schema.as_value(), |path| {
+            BehaviorProfile::load(path).map(drop)
+        });
+    }
 }

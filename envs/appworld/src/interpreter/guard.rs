@@ -4,7 +4,7 @@
 //! It is a first line only: the interpreter itself can reach nothing but the host.
 
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
-use ruff_python_ast::{Alias, Expr, ExprBinOp, ExprCall, Mod, Number, Operator, Stmt};
+use ruff_python_ast::{Alias, Expr, ExprBinOp, ExprCall, Keyword, Mod, Number, Operator, Stmt};
 use ruff_python_parser::{Mode, ParseError, ParseOptions, parse};
 use ruff_text_size::{Ranged, TextRange};
 
@@ -88,6 +88,8 @@ const FUNCTIONS: [&str; 31] = [
 const MAX_REPEAT: i64 = 100_000;
 const MAX_RANGE: i64 = 5_000_000;
 const MAX_EXPONENT: i64 = 5_000;
+/// Widest indent of printed JSON.
+const MAX_INDENT: i64 = 100;
 /// Deepest nesting of brackets and statements, and most operators in a block: bounds of the parser's stack.
 const MAX_NESTING: u16 = 60;
 const MAX_OPERATORS: usize = 2_000;
@@ -268,6 +270,10 @@ impl Look {
                 if bombs {
                     self.too_large = Some("range");
                 }
+                // Neither the clock nor a size stops monty in a power with a modulus.
+                if name.id == "pow" && call.arguments.args.len() > 2 {
+                    self.too_large = Some("value");
+                }
             }
             Expr::Attribute(attribute) => {
                 if let Expr::Name(owner) = attribute.value.as_ref() {
@@ -275,6 +281,12 @@ impl Look {
                 }
             }
             _ => {}
+        }
+        // monty makes the indent of `json.dumps` before it looks at any limit.
+        let is_wide =
+            |k: &Keyword| k.arg.as_ref().is_some_and(|arg| arg == "indent") && !is_small(&k.value);
+        if call.arguments.keywords.iter().any(is_wide) {
+            self.too_large = Some("indent");
         }
     }
 
@@ -366,6 +378,15 @@ fn is_constant(op: &ExprBinOp) -> bool {
 
 fn beyond(expr: &Expr, limit: i64) -> bool {
     constant(expr).is_some_and(|v| v > limit) || is_big(expr)
+}
+
+/// Whether an indent is a constant of at most [`MAX_INDENT`]; `None`, a text and a truth value are none of a
+/// number's size.
+fn is_small(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::NoneLiteral(_) | Expr::StringLiteral(_) | Expr::BooleanLiteral(_)
+    ) || constant(expr).is_some_and(|n| n <= MAX_INDENT)
 }
 
 fn is_big(expr: &Expr) -> bool {

@@ -174,8 +174,9 @@ pub trait Host {
 
 /// A persistent Python-like session.
 ///
-/// Contract: variables survive from block to block, also after an exception; nothing an agent can write
-/// panics, and no block runs much longer than its limits allow.
+/// Contract: variables survive from block to block, also after an exception, unless they take too much memory:
+/// then all are lost and the block says so. Nothing an agent can write panics, and no block runs much longer than
+/// its limits allow; where an interpreter cannot promise that, its documentation says for what.
 pub trait Interpreter: Send {
     /// Runs one block and returns what it printed.
     ///

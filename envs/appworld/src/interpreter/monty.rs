@@ -1,9 +1,14 @@
 //! [`Interpreter`] on monty.
 //!
 //! The session pauses at every API call, so the world needs no locks and no callbacks inside the VM.
-//! monty bounds time and recursion itself. Memory is bounded three ways: single operations by its own size
-//! estimates (`max_memory`), printed text by the writer, and the rest by a look at the process's size
-//! whenever the VM polls its writer.
+//! monty bounds time and recursion itself. Memory is bounded four ways: single operations by its own size
+//! estimates (`max_memory`), printed text by the writer, the rest of a block by a look at the process's size
+//! whenever the VM polls its writer, and what stays after a block by the size of the session's dump.
+//!
+//! Not bounded are single operations of monty that look neither at the clock nor at sizes: comparing, showing
+//! as JSON or passing to an API a value whose parts are shared so often that written out it is huge
+//! (`x = [x, x]` thirty times), and `pow` of huge whole numbers by another name. Agents that may do this on
+//! purpose need a process of their own, with a limit of the system's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -31,6 +36,11 @@ const MAX_RECURSION: usize = 150;
 const PAUSES_PER_CALL: usize = 20;
 /// Blocks that are fed before the agent's first.
 const PRELUDE_BLOCKS: u64 = PRELUDE.len() as u64;
+/// Growth of the process, in pages of 4 kB, after which a session is weighed: 64 MiB. Other threads' growth only
+/// makes it be weighed for nothing.
+const WEIGHED_PAGES: usize = 16_384;
+/// Largest dump of a session that may go on, in bytes; its variables take some five times as much.
+const MAX_SESSION: usize = 16 << 20;
 /// Identity of the object `apis`; the app at index `i` has `APIS + 1 + i`.
 const APIS: u128 = 1;
 
@@ -39,6 +49,8 @@ const APIS: u128 = 1;
 pub struct MontyInterpreter {
     repl: Option<MontyRepl>,
     apps: Vec<&'static str>,
+    /// Pages by which the process grew in this session's blocks since it was weighed last.
+    grown_pages: usize,
 }
 
 impl MontyInterpreter {
@@ -47,7 +59,22 @@ impl MontyInterpreter {
         Self {
             repl: Some(session(apps)),
             apps: apps.to_vec(),
+            grown_pages: 0,
         }
+    }
+
+    /// Whether the variables take more than a session may, after a block that was watched by `out`.
+    fn is_too_large(&mut self, repl: &MontyRepl, out: &Printed) -> bool {
+        if out.is_too_large() {
+            return true;
+        }
+        self.grown_pages += out.grown_pages();
+        if self.grown_pages <= WEIGHED_PAGES {
+            return false;
+        }
+        self.grown_pages = 0;
+        dump("appworld", None, SessionRef::Idle(repl))
+            .map_or(true, |bytes| bytes.len() > MAX_SESSION)
     }
 }
 
@@ -77,9 +104,16 @@ impl Interpreter for MontyInterpreter {
                 text: "SystemError: the interpreter stopped; all variables are lost.".into(),
             });
         };
+        let out = block.out;
+        if self.is_too_large(&repl, &out) {
+            return Err(BlockError {
+                kind: ErrorKind::Python,
+                text: "MemoryError: the variables take too much memory; all are lost.".into(),
+            });
+        }
         self.repl = Some(repl);
         match ended {
-            Ok(()) => Ok(block.out.text),
+            Ok(()) => Ok(out.text),
             Err(error) => Err(block_error(
                 &error,
                 PRELUDE_BLOCKS,

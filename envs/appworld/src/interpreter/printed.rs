@@ -4,10 +4,13 @@ use std::borrow::Cow;
 
 use monty_types::{ExcType, MontyException, PrintWriterCallback};
 
-/// Growth of the whole process during one block after which the block is stopped, in pages of 4 kB.
-const MAX_GROWTH_PAGES: usize = 400_000;
-/// Polls of the VM between two looks at the process's size; a poll comes every 256 instructions.
-const POLLS_PER_LOOK: u32 = 8;
+/// Growth of the whole process during one block after which the block is stopped, in pages of 4 kB: 512 MiB.
+/// It is the process that is measured, so what other threads take in that time counts too, and what an allocator
+/// kept of earlier blocks does not.
+const MAX_GROWTH_PAGES: usize = 131_072;
+/// Polls of the VM between two looks at the process's size; a poll comes every 256 instructions, and one
+/// instruction makes at most 1 MiB.
+const POLLS_PER_LOOK: u32 = 2;
 
 /// Collects what a block prints and stops a block that prints or allocates too much.
 pub(super) struct Printed {
@@ -15,6 +18,7 @@ pub(super) struct Printed {
     max: usize,
     polls: u32,
     start_pages: Option<usize>,
+    is_too_large: bool,
 }
 
 impl Printed {
@@ -23,8 +27,22 @@ impl Printed {
             text: String::new(),
             max,
             polls: 0,
-            start_pages: None,
+            start_pages: data_pages(),
+            is_too_large: false,
         }
+    }
+
+    /// Pages by which the process grew since the block began; 0 where the system does not tell.
+    pub(super) fn grown_pages(&self) -> usize {
+        let (start, now) = (self.start_pages, data_pages());
+        start
+            .zip(now)
+            .map_or(0, |(start, now)| now.saturating_sub(start))
+    }
+
+    /// Whether the block was stopped for what it allocated.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     fn room(&self, more: usize) -> Result<(), MontyException> {
@@ -54,11 +72,8 @@ impl PrintWriterCallback for Printed {
         if !self.polls.is_multiple_of(POLLS_PER_LOOK) {
             return Ok(());
         }
-        let Some(pages) = resident_pages() else {
-            return Ok(());
-        };
-        let start = *self.start_pages.get_or_insert(pages);
-        if pages > start + MAX_GROWTH_PAGES {
+        if self.grown_pages() > MAX_GROWTH_PAGES {
+            self.is_too_large = true;
             let message = Some("the block uses too much memory".to_owned());
             return Err(MontyException::new(ExcType::MemoryError, message));
         }
@@ -66,8 +81,9 @@ impl PrintWriterCallback for Printed {
     }
 }
 
-/// Resident pages of this process; `None` where the system does not tell.
-fn resident_pages() -> Option<usize> {
+/// Pages that this process has for data, touched or not, since `bytes(10**6)` touches none; `None` where the
+/// system does not tell.
+fn data_pages() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    text.split_whitespace().nth(5)?.parse().ok()
 }

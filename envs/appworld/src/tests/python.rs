@@ -378,14 +378,15 @@ fn limits_stop_a_block_and_the_session_goes_on() {
         MemoryError: memory limit exceeded: 15999999984 bytes > 1048576 bytes"#]]
     .assert_eq(&run("y = [0] * int('9' * 9)"));
     assert!(
-        run("items = []\nwhile True:\n    items.append(('a' * 90000) * 10 + str(len(items)))")
-            .contains("Exec")
-    );
-    assert!(
         run("from datetime import datetime\nwhile True:\n    datetime.now()")
             .contains("Number of requests")
     );
-    assert_eq!(run("items = 0\nprint(x > 5)"), "True\n");
+    assert_eq!(run("print(x > 5)"), "True\n");
+    // What it gathers may be more than a session can hold.
+    assert!(
+        run("items = []\nwhile True:\n    items.append(('a' * 90000) * 10 + str(len(items)))")
+            .contains("Exec")
+    );
     assert_eq!(run("print(1)"), "1\n");
     expect![[r#"
         Execution failed. Traceback:
