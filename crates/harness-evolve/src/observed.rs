@@ -21,6 +21,14 @@ pub struct Slice {
     pub attempts: Vec<Trajectory>,
 }
 
+impl From<Vec<Arc<Task>>> for Slice {
+    /// Tasks that nobody attempted yet.
+    fn from(tasks: Vec<Arc<Task>>) -> Self {
+        let attempts = Vec::new();
+        Self { tasks, attempts }
+    }
+}
+
 /// A slice that was observed under the base.
 pub(crate) struct Observed {
     tasks: BTreeMap<TaskId, Arc<Task>>,
