@@ -9,6 +9,7 @@
 //! - `testing` (feature): scripted policies, a byte codec, a toy environment, and checks of your own.
 //!
 //! It knows neither pools nor GRPO nor any benchmark.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod chat;

@@ -24,7 +24,7 @@ pub struct Proposal {
 /// What was tried on this parent before in this direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// The edits.
+    /// The edits, in the order in which they were applied.
     pub edits: Vec<HarnessEdit>,
     /// How it went.
     pub result: TriedResult,

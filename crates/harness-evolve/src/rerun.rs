@@ -83,7 +83,7 @@ impl RerunError {
 pub struct Tally {
     /// Attempts that solved the task.
     pub solved: u32,
-    /// Valid attempts.
+    /// Attempts that say something about the policy, solved or not; at least `solved`.
     pub valid: u32,
 }
 

@@ -17,7 +17,7 @@ use crate::profile::ProfileError;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteContext {
-    /// The task.
+    /// The task that is to be rescued, or at inference the one to be run.
     pub task_id: TaskId,
     /// What the agent is told.
     pub instruction: String,
@@ -93,11 +93,11 @@ pub struct BallotRecord {
 pub struct RescueEvidence {
     /// The context in which the sibling was selected.
     pub context: RouteContext,
-    /// The sibling.
+    /// The sibling that ran, or the base where its retries are told.
     pub harness: HarnessId,
     /// Valid attempts that solved the task.
     pub solved: u32,
-    /// Valid attempts.
+    /// Attempts that say something about the policy, as many as there are rows.
     pub attempts: u32,
     /// One row for each valid attempt.
     pub rows: Vec<EvidenceRow>,
