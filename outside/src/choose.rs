@@ -1,11 +1,9 @@
 //! A voter, and a selector that could stand in the router's place.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use harness_core::{HarnessId, RolloutId};
+use harness_core::{HarnessId, PolicyVersion};
 use harness_pool::{
-    BehaviorProfile, Decision, EvidenceRow, Given, Probe, RescueEvidence, RouteContext, Scope,
-    SelectError, SelectSiblings, SiblingPool,
+    BehaviorProfile, ClusterScope, Decision, Given, Probe, ProfileConfig, ProfileError,
+    RescueEvidence, RouteContext, SelectError, SelectSiblings, SiblingPool,
 };
 use harness_router::{Ballot, NoBallot, Voter};
 
@@ -25,84 +23,64 @@ impl Voter for Thrifty {
         pool: &[HarnessId],
         profile: &BehaviorProfile,
     ) -> Result<Ballot, NoBallot> {
-        let mut costs: Vec<(f64, &HarnessId)> = Vec::new();
-        for id in pool {
-            let stats = profile.stats(id, Scope::All, Given::Anything);
-            if let Some(tokens) = stats.mean_tokens().filter(|_| stats.successes > 0) {
-                costs.push((tokens, id));
-            }
-        }
+        let cost = |id: &HarnessId| {
+            let stats = profile.stats(id, ClusterScope::All, Given::Anything);
+            let tokens = stats.mean_tokens().filter(|_| stats.successes > 0)?;
+            Some((tokens, id.clone()))
+        };
+        let mut costs: Vec<(f64, HarnessId)> = pool.iter().filter_map(cost).collect();
         if costs.is_empty() {
             return Err(NoBallot::Empty);
         }
         // Ties go to the smaller id, so the order in which the pool is listed does not matter.
-        costs.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
-        Ok(Ballot::new(
-            costs.into_iter().map(|(_, id)| id.clone()).collect(),
-        ))
+        costs.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+        Ok(Ballot::new(costs.into_iter().map(|(_, id)| id).collect()))
     }
 }
 
 /// Chooses the siblings with the fewest attempts so far; ties are broken by the context's seed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LeastTried {
-    base: HarnessId,
-    n_tried: BTreeMap<HarnessId, u64>,
-    seen: BTreeSet<RolloutId>,
+    pool: SiblingPool,
+    /// Counts each rollout once however often it is told.
+    profile: BehaviorProfile,
 }
 
 impl LeastTried {
     /// A selector that has seen nothing.
-    pub fn new(pool: &SiblingPool) -> Self {
-        Self {
-            base: pool.base_id().clone(),
-            n_tried: pool.ids().iter().map(|id| (id.clone(), 0)).collect(),
-            seen: BTreeSet::new(),
-        }
-    }
-
-    /// Counts rows of siblings, each rollout once however often it is told.
-    fn count<'a>(&mut self, rows: impl IntoIterator<Item = &'a EvidenceRow>) {
-        for row in rows {
-            if let Some(n) = self.n_tried.get_mut(&row.harness) {
-                *n += u64::from(self.seen.insert(row.rollout.clone()));
-            }
-        }
+    ///
+    /// # Errors
+    /// Never: the half-life is the default.
+    pub fn new(pool: SiblingPool) -> Result<Self, ProfileError> {
+        let config = ProfileConfig::default();
+        let profile = BehaviorProfile::from_rows([], PolicyVersion(0), config)?;
+        Ok(Self { pool, profile })
     }
 }
 
 impl SelectSiblings for LeastTried {
     fn select(&mut self, context: &RouteContext, k: usize) -> Result<Decision, SelectError> {
-        let key = |at: usize| context.seed.derive("least-tried", &[at as u64]).value();
-        let order = self.n_tried.iter().enumerate();
-        let mut order: Vec<_> = order.map(|(at, (id, n))| (*n, key(at), id)).collect();
-        order.sort();
-        let chosen = order.into_iter().take(k);
+        let tried = |id: &HarnessId| {
+            self.profile
+                .stats(id, ClusterScope::All, Given::Anything)
+                .attempts
+        };
+        let draw = |id: &HarnessId| context.seed.derive(id.as_str(), &[]).value();
+        let mut chosen = self.pool.ids().to_vec();
+        chosen.sort_by_key(|id| (tried(id), draw(id)));
+        chosen.truncate(k);
         Ok(Decision {
-            chosen: chosen.map(|(_, _, id)| id.clone()).collect(),
+            chosen,
             ..Decision::default()
         })
     }
 
     fn observe(&mut self, evidence: &RescueEvidence) -> Result<(), SelectError> {
-        evidence.check()?;
-        if evidence.harness != self.base && !self.n_tried.contains_key(&evidence.harness) {
-            return Err(SelectError::UnknownHarness(evidence.harness.clone()));
-        }
-        self.count(&evidence.rows);
-        Ok(())
+        evidence.check_in(&self.pool)?;
+        Ok(self.profile.insert(evidence.rows.iter().cloned())?)
     }
 
     fn reanchor(&mut self, probe: &mut dyn Probe) -> Result<(), SelectError> {
-        // Every probe comes before the first change, so a failure changes nothing.
-        let mut rows = probe.probe(None)?;
-        for id in self.n_tried.keys() {
-            rows.extend(probe.probe(Some(id))?);
-        }
-        if rows.is_empty() {
-            return Err(SelectError::EmptyProbe);
-        }
-        self.count(&rows);
-        Ok(())
+        Ok(self.profile.insert(probe.probe_all(self.pool.ids())?)?)
     }
 }

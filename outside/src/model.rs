@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harness_core::{
     Codec, Finish, Generation, Message, Policy, PolicyError, PolicyVersion, Request, Role,
-    RolloutId, Seed,
+    RolloutId,
 };
 
 /// How often the policy opens the box although nobody told it to.
@@ -23,19 +23,6 @@ impl CharCodec {
     fn mark(role: Role) -> u32 {
         let at = Role::ALL.iter().position(|other| *other == role);
         Self::FIRST_CONTROL + at.unwrap_or(0) as u32
-    }
-
-    /// The messages of a context, the one that is only opened included.
-    fn messages(self, ids: &[u32]) -> Vec<(Role, String)> {
-        let mut messages = Vec::new();
-        for (at, &id) in ids.iter().enumerate() {
-            if let Some(role) = Role::ALL.into_iter().find(|role| Self::mark(*role) == id) {
-                let rest = &ids[at + 1..];
-                let end = rest.iter().position(|&id| id >= Self::FIRST_CONTROL);
-                messages.push((role, self.decode(&rest[..end.unwrap_or(rest.len())])));
-            }
-        }
-        messages
     }
 }
 
@@ -81,19 +68,17 @@ impl Reader {
         }
         let context = self.contexts.entry(request.rollout.clone()).or_default();
         context.extend(&request.new_ids);
-        let is_greedy = request.sampling.temperature <= 0.0;
-        let (reply, p) = say(&CharCodec.messages(context), request.seed, is_greedy);
+        let draw = request.seed.value() as f64 / u64::MAX as f64;
+        let is_bold = draw < P_OPEN && request.sampling.temperature > 0.0;
+        let (reply, p) = say(&CharCodec.decode(context), is_bold);
         let mut ids = CharCodec.encode_reply(&reply);
+        ids.truncate(request.sampling.max_new_tokens);
+        let is_whole = ids.ends_with(CharCodec.stop_ids());
         // The first character settles the command, so the others are certain.
         let mut logprobs = vec![0.0; ids.len()];
         logprobs[0] = p.ln() as f32;
-        let mut finish = Finish::Stop;
-        if ids.len() > request.sampling.max_new_tokens {
-            ids.truncate(request.sampling.max_new_tokens);
-            logprobs.truncate(ids.len());
-            finish = Finish::Length;
-        }
         context.extend(&ids);
+        let finish = [Finish::Length, Finish::Stop][usize::from(is_whole)];
         Ok(Generation {
             ids,
             logprobs,
@@ -113,9 +98,10 @@ impl Policy for Reader {
     }
 
     fn poll(&mut self, _wait: Duration) -> Vec<(RolloutId, Result<Generation, PolicyError>)> {
-        let queue = std::mem::take(&mut self.queue);
-        let answer = |request: Request| (request.rollout.clone(), self.answer(&request));
-        queue.into_iter().map(answer).collect()
+        let queue = std::mem::take(&mut self.queue).into_iter();
+        queue
+            .map(|r| (r.rollout.clone(), self.answer(&r)))
+            .collect()
     }
 
     fn release(&mut self, rollout: &RolloutId) {
@@ -128,29 +114,16 @@ impl Policy for Reader {
     }
 }
 
-/// The next command, and its probability at temperature 1.
-fn say(messages: &[(Role, String)], seed: Seed, is_greedy: bool) -> (String, f64) {
-    let observed = messages
-        .iter()
-        .rev()
-        .find(|(role, _)| *role == Role::Observation);
-    let observed = observed.map_or("", |(_, text)| text.as_str());
-    if let Some(word) = observed.strip_prefix("it reads ") {
-        return (format!("say {word}"), 1.0);
-    }
-    if observed == "the box is open" {
-        return ("read".into(), 1.0);
-    }
-    if messages
-        .iter()
-        .any(|(_, text)| text.contains("try to open it"))
-    {
-        return ("open".into(), 1.0);
-    }
-    let draw = seed.value() as f64 / u64::MAX as f64;
-    if draw < P_OPEN && !is_greedy {
-        ("open".into(), P_OPEN)
-    } else {
-        ("read".into(), 1.0 - P_OPEN)
+/// The next command, and its probability at temperature 1. An episode goes one way, so what was last seen is what
+/// came furthest.
+fn say(context: &str, is_bold: bool) -> (String, f64) {
+    let word = context.split_once("it reads ").map(|(_, rest)| rest);
+    let word = word.map(|rest| rest.chars().take_while(char::is_ascii_alphanumeric));
+    match word {
+        Some(word) => (format!("say {}", word.collect::<String>()), 1.0),
+        None if context.contains("the box is open") => ("read".into(), 1.0),
+        None if context.contains("try to open it") => ("open".into(), 1.0),
+        None if is_bold => ("open".into(), P_OPEN),
+        None => ("read".into(), 1.0 - P_OPEN),
     }
 }

@@ -2,10 +2,8 @@
 
 use harness_core::{
     Action, BaseHarness, Deadline, EnvError, Environment, Fact, Facts, HarnessSpec, IdError,
-    Limits, MakeEnvironment, Part, ScenarioId, Seed, Split, StepResult, Task, TaskId, Verdict,
+    Limits, Part, ScenarioId, Seed, Split, StepResult, Task, TaskId, Verdict,
 };
-
-const COLOURS: [&str; 3] = ["red", "green", "blue"];
 
 /// One box.
 #[derive(Debug, Default)]
@@ -18,19 +16,14 @@ pub struct LockedBox {
 
 impl Environment for LockedBox {
     fn reset(&mut self, task: &Task, _deadline: Deadline) -> Result<Facts, EnvError> {
-        let text = |key: &str| {
-            task.data[key].as_str().ok_or_else(|| EnvError::BadTask {
-                task: task.id.to_string(),
-                reason: format!("`data.{key}` must be a text"),
-            })
-        };
+        let bad = || EnvError::Infra(format!("task {} has no text in `data.word`", task.id));
         // One value serves many episodes: nothing of the last one may stay.
         *self = Self {
-            word: text("word")?.into(),
+            word: task.data["word"].as_str().ok_or_else(bad)?.into(),
             error_kind: "none",
             ..Self::default()
         };
-        Ok([("colour".into(), Fact::Text(text("colour")?.into()))].into())
+        Ok([("colour".into(), Fact::Text(task.family.clone()))].into())
     }
 
     fn step(&mut self, action: &Action, _deadline: Deadline) -> Result<StepResult, EnvError> {
@@ -39,19 +32,20 @@ impl Environment for LockedBox {
             Action::Text(text) => text.trim(),
             _ => "",
         };
-        let (part, error_kind) = match command {
-            "open" => (Part::Text("the box is open".into()), "none"),
-            "read" if self.is_open => (Part::Text(format!("it reads {}", self.word)), "none"),
-            "read" => (Part::Error("Error: the box is locked".into()), "locked"),
-            _ if command.starts_with("say ") => (Part::Text("thank you".into()), "none"),
-            _ => (
-                Part::Error("Error: I know open, read and say".into()),
-                "unknown",
-            ),
-        };
         self.is_open |= command == "open";
         self.said = command.strip_prefix("say ").map(str::to_owned);
+        let (text, error_kind) = match command {
+            "open" => ("the box is open".into(), "none"),
+            "read" if self.is_open => (format!("it reads {}", self.word), "none"),
+            "read" => ("Error: the box is locked".into(), "locked"),
+            _ if self.said.is_some() => ("thank you".into(), "none"),
+            _ => ("Error: I know open, read and say".into(), "unknown"),
+        };
         self.error_kind = error_kind;
+        let part = match error_kind {
+            "none" => Part::Text(text),
+            _ => Part::Error(text),
+        };
         Ok(StepResult::new(vec![part], self.said.is_some()))
     }
 
@@ -70,14 +64,12 @@ impl Environment for LockedBox {
     }
 }
 
-/// Makes boxes.
-#[derive(Debug, Clone, Copy)]
-pub struct Boxes;
-
-impl MakeEnvironment for Boxes {
-    fn make(&self) -> Result<Box<dyn Environment>, EnvError> {
-        Ok(Box::<LockedBox>::default())
-    }
+/// Makes boxes: a function is a `MakeEnvironment`.
+///
+/// # Errors
+/// Never.
+pub fn boxes() -> Result<Box<dyn Environment>, EnvError> {
+    Ok(Box::<LockedBox>::default())
 }
 
 /// Task `n` of a split; every task is a scenario of its own.
@@ -85,7 +77,7 @@ impl MakeEnvironment for Boxes {
 /// # Errors
 /// [`IdError`] never: the names are printable.
 pub fn task(n: u64, split: Split) -> Result<Task, IdError> {
-    let colour = COLOURS[n as usize % COLOURS.len()];
+    let colour = ["red", "green", "blue"][n as usize % 3];
     Ok(Task {
         id: TaskId::new(format!("box-{split}-{n}"))?,
         scenario: ScenarioId::new(format!("box-{split}-{n}/scenario"))?,
@@ -94,7 +86,7 @@ pub fn task(n: u64, split: Split) -> Result<Task, IdError> {
         split,
         instruction: format!("Say what is in the {colour} box."),
         seed: Seed::new(n),
-        data: serde_json::json!({ "colour": colour, "word": format!("word{n}") }),
+        data: serde_json::json!({ "word": format!("word{n}") }),
     })
 }
 

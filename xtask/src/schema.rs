@@ -12,6 +12,7 @@ use std::path::Path;
 use anyhow::Context;
 use harness_core::schema::strict;
 use harness_core::{HarnessEdit, HarnessSpec, Overlay, Trajectory};
+use harness_evolve::Proposal;
 use harness_pool::{BehaviorProfile, SiblingPool};
 use schemars::{Schema, schema_for};
 
@@ -30,6 +31,7 @@ pub fn texts() -> anyhow::Result<BTreeMap<String, String>> {
         ("edit", schema_for!(HarnessEdit)),
         ("harness", schema_for!(HarnessSpec)),
         ("overlay", schema_for!(Overlay)),
+        ("proposal", schema_for!(Proposal)),
     ];
     let kept = [
         ("pool", SiblingPool::file_schema()),

@@ -13,8 +13,6 @@ use harness_core::{
     Job, Limits, Part, RolloutRole, RunId, Seed, StepResult, Task, Verdict, run_jobs,
 };
 
-type Result<T> = std::result::Result<T, EnvError>;
-
 #[derive(Default)]
 struct Guessing {
     hidden: u64,
@@ -23,19 +21,20 @@ struct Guessing {
 
 impl Environment for Guessing {
     /// What is returned are variables for the templates of the harness.
-    fn reset(&mut self, task: &Task, _deadline: Deadline) -> Result<Facts> {
+    fn reset(&mut self, task: &Task, _deadline: Deadline) -> Result<Facts, EnvError> {
         let broken = || EnvError::Infra("`data.number` is missing".into());
         self.hidden = task.data["number"].as_u64().ok_or_else(broken)?;
+        self.is_found = false;
         Ok([("largest".to_owned(), Fact::Int(100))].into())
     }
 
-    fn step(&mut self, action: &Action, _deadline: Deadline) -> Result<StepResult> {
+    /// A mistake of the agent is an observation; `Err` is for a world that broke.
+    fn step(&mut self, action: &Action, _deadline: Deadline) -> Result<StepResult, EnvError> {
         let guess: Option<u64> = match action {
             Action::Text(text) => text.trim().parse().ok(),
             _ => None,
         };
         self.is_found = guess == Some(self.hidden);
-        // A mistake of the agent is an observation; `Err` is for a world that broke.
         let part = match guess {
             None => Part::Error("Error: not a whole number".into()),
             Some(guess) if guess < self.hidden => Part::Text("higher".into()),
@@ -45,13 +44,25 @@ impl Environment for Guessing {
         Ok(StepResult::new(vec![part], self.is_found))
     }
 
-    fn evaluate(&mut self, _deadline: Deadline) -> Result<Verdict> {
+    fn evaluate(&mut self, _deadline: Deadline) -> Result<Verdict, EnvError> {
         Ok(Verdict::from_solved(self.is_found))
     }
 
+    /// What rules of a harness can ask for.
     fn predicates(&self) -> Facts {
-        [("is_found".to_owned(), Fact::Bool(self.is_found))].into()
+        [("completed".to_owned(), Fact::Bool(self.is_found))].into()
     }
+}
+
+fn boxed() -> Result<Box<dyn Environment>, EnvError> {
+    Ok(Box::<Guessing>::default())
+}
+
+fn task(number: u64) -> Arc<Task> {
+    let mut task = toy_task(number, "");
+    task.instruction = "Find the hidden number.".into();
+    task.data = serde_json::json!({ "number": number });
+    Arc::new(task)
 }
 
 /// What the policy says: the middle of what the answers so far leave.
@@ -70,43 +81,37 @@ fn halve(context: &str, _seed: Seed) -> String {
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let harness = Arc::new(HarnessSpec::base(BaseHarness {
+fn main() -> Result<(), Box<dyn Error>> {
+    let harness = HarnessSpec::base(BaseHarness {
         system: "Answer with a number from 1 to {{ largest }}.".into(),
         limits: Limits {
             max_turns: 5,
             max_reply_tokens: 8,
         },
         ..BaseHarness::default()
-    }));
-    let mut jobs = Vec::new();
-    for number in [37, 88, 100] {
-        let mut task = toy_task(number, "");
-        task.instruction = "Find the hidden number.".into();
-        task.data = serde_json::json!({ "number": number });
-        let (task, seed) = (Arc::new(task), Seed::new(1));
-        jobs.extend(Job::group(
-            "example",
-            &task,
-            &harness,
-            1,
-            RolloutRole::Eval,
-            seed,
-        )?);
-    }
+    });
+    let tasks = [37, 88, 100].map(task);
+    let jobs = Job::groups("show", &tasks, &harness, 1, RolloutRole::Eval, Seed::new(1))?;
     let policy = Box::new(ScriptedPolicy::new(halve));
-    let envs = || -> Result<Box<dyn Environment>> { Ok(Box::<Guessing>::default()) };
     let options = ExecOptions::new(RunId::new("example")?);
-    for attempt in run_jobs(vec![policy], &ByteCodec, &envs, jobs, &options) {
-        println!("{}: {}", attempt.task_id, attempt.outcome.as_str());
-        for turn in &attempt.turns {
-            println!("  > {}\n    {}", turn.action, turn.observation);
-        }
+    for attempt in run_jobs(vec![policy], &ByteCodec, &boxed, jobs, &options) {
+        let turns = attempt.turns.iter();
+        let talk: Vec<String> = turns
+            .map(|t| format!("{} {}", t.action, t.observation))
+            .collect();
+        println!(
+            "{} {}: {}",
+            attempt.task_id,
+            attempt.outcome.as_str(),
+            talk.join(", ")
+        );
     }
     Ok(())
 }
 
 #[test]
-fn it_runs() {
+fn it_runs_and_its_environment_keeps_the_contract() {
     main().unwrap();
+    let found = [Action::Text("50".into()), Action::Text("37".into())];
+    harness_core::testing::conformance::check_environment(&boxed, &task(37), &found);
 }

@@ -85,6 +85,26 @@ impl Job {
         };
         (0..n).map(job).collect()
     }
+
+    /// The jobs of one group for each task, task by task; see [`Job::group`].
+    ///
+    /// # Errors
+    /// [`IdError`] if `name` does not fit into an id.
+    pub fn groups(
+        name: &str,
+        tasks: &[Arc<Task>],
+        harness: &HarnessSpec,
+        n: u32,
+        role: RolloutRole,
+        seed: Seed,
+    ) -> Result<Vec<Self>, IdError> {
+        let harness = Arc::new(harness.clone());
+        let mut jobs = Vec::new();
+        for task in tasks {
+            jobs.extend(Self::group(name, task, &harness, n, role, seed)?);
+        }
+        Ok(jobs)
+    }
 }
 
 impl ExecOptions {

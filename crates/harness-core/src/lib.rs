@@ -6,9 +6,10 @@
 //! - [`schema`]: JSON Schemas for models that answer in a strict mode;
 //! - [`policy`], [`environment`], [`chat`]: the traits that users implement;
 //! - [`executor`]: attempts, many in flight;
-//! - `testing` (feature): scripted policies, a byte codec and a toy environment.
+//! - `testing` (feature): scripted policies, a byte codec, a toy environment, and checks of your own.
 //!
 //! It knows neither pools nor GRPO nor any benchmark.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod chat;

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+/// The version of `schemars` whose [`Schema`] and `JsonSchema` stand in the signatures of these crates.
+pub use schemars;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 

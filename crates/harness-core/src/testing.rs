@@ -1,7 +1,9 @@
 //! Fakes that are shipped: a byte codec, a scripted policy and a toy environment, all deterministic.
 //!
 //! They are for tests of code that takes a [`Policy`], a [`Codec`] or an [`Environment`]; none learns anything.
+//! Whether a policy, codec, environment or chat model of yours keeps its contract is said by [`conformance`].
 
+pub mod conformance;
 pub mod json_schema;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -146,8 +148,9 @@ impl ScriptedPolicy {
 
 impl Policy for ScriptedPolicy {
     fn submit(&mut self, request: Request) -> Result<(), PolicyError> {
-        if request.new_ids.is_empty() {
-            return Err(PolicyError::BadRequest("no ids".into()));
+        let is_unknown = |id: &u32| *id as usize >= ByteCodec.vocab_size();
+        if request.new_ids.is_empty() || request.new_ids.iter().any(is_unknown) {
+            return Err(PolicyError::BadRequest("no ids, or unknown ones".into()));
         }
         self.queue.push_back(request);
         Ok(())
@@ -220,7 +223,11 @@ impl MakeEnvironment for ToyMaker {
 impl Environment for ToyEnv {
     fn reset(&mut self, task: &Task, _deadline: Deadline) -> Result<Facts, EnvError> {
         let secret = task.data["secret"].as_str().unwrap_or_default();
-        secret.clone_into(&mut self.secret);
+        *self = Self {
+            secret: secret.to_owned(),
+            fault: self.fault.take(),
+            ..Self::default()
+        };
         Ok([("world".to_owned(), Fact::Text("toy".into()))].into())
     }
 
@@ -232,12 +239,13 @@ impl Environment for ToyEnv {
             Some(EnvError::Verifier(_)) | None => {}
             Some(fault) => return Err(fault.clone()),
         }
-        let Action::Text(text) = action else {
-            return Err(EnvError::Infra("the toy world reads text only".into()));
+        let text = match action {
+            Action::Text(text) => text.as_str(),
+            Action::ToolCall { .. } => "",
         };
-        self.is_solved = *text == self.secret;
+        self.is_solved = text == self.secret;
         self.error = !self.is_solved && text != "peek";
-        let part = match text.as_str() {
+        let part = match text {
             "peek" => Part::Text(format!("the secret is {}", self.secret)),
             _ if self.is_solved => Part::Text("right".into()),
             _ => Part::Error("Error: wrong".into()),

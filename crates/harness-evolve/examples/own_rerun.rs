@@ -1,11 +1,12 @@
-//! Evolves a harness from saved trajectories, with your own way of running harnesses:
-//! `cargo run -p harness-evolve --example own_rerun`.
+//! Evolves a harness from saved trajectories: `cargo run -p harness-evolve --example own_rerun`.
 //!
 //! The world is the shipped toy: say a secret that `peek` tells. The policy guesses, and looks only if it is
-//! told to or, now and then, by chance. Its attempts under the base were saved, one JSON object a line;
-//! evolution finds in them that it sends one wrong guess again and again, and searches a catalogue of two
-//! edits for one that helps.
+//! told to or, now and then, by chance. Its attempts under the base lie in files, one JSON object a line; evolution
+//! finds in them that it sends one wrong guess again and again, and searches a catalogue of two edits for one that
+//! helps.
 
+use std::fs::{read_to_string, write};
+use std::path::Path;
 use std::sync::Arc;
 
 use harness_core::testing::{ByteCodec, ScriptedPolicy, ToyMaker, toy_task};
@@ -13,71 +14,32 @@ use harness_core::{
     BaseHarness, Condition, Effect, ExecOptions, HarnessEdit, HarnessSpec, Job, Limits, Moment,
     RolloutRole, Rule, RunId, Seed, Split, Task, Trajectory, run_jobs,
 };
-use harness_evolve::{
-    CatalogueEntry, CatalogueProposer, EvolveConfig, EvolveInput, Rerun, RerunError, Slice, evolve,
-};
+use harness_evolve::{CatalogueEntry, CatalogueProposer, EvolveConfig, EvolveInput, Slice, evolve};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Runs harnesses with the executor. Yours may as well ask a server or a cluster.
-struct Executor;
-
-impl Executor {
-    fn run(
-        harness: &HarnessSpec,
-        tasks: &[Arc<Task>],
-        attempts: u32,
-        seed: Seed,
-        purpose: &str,
-    ) -> Result<Vec<Trajectory>> {
-        let harness = Arc::new(harness.clone());
-        let mut jobs = Vec::new();
-        for task in tasks {
-            // A purpose occurs once in an evolution, so the names of these groups do too.
-            jobs.extend(Job::group(
-                purpose,
-                task,
-                &harness,
-                attempts,
-                RolloutRole::Probe,
-                seed,
-            )?);
-        }
-        let options = ExecOptions::new(RunId::new("example")?);
-        let policy = Box::new(ScriptedPolicy::new(say));
-        Ok(run_jobs(
-            vec![policy],
-            &ByteCodec,
-            &ToyMaker::default(),
-            jobs,
-            &options,
-        ))
-    }
-}
-
-impl Rerun for Executor {
-    fn rerun(
-        &mut self,
-        harness: &HarnessSpec,
-        tasks: &[Arc<Task>],
-        attempts: u32,
-        seed: Seed,
-        purpose: &str,
-    ) -> std::result::Result<Vec<Trajectory>, RerunError> {
-        Self::run(harness, tasks, attempts, seed, purpose)
-            .map_err(|source| RerunError::new(purpose, source))
-    }
+/// Runs a harness with the executor. Yours may as well ask a server or a cluster.
+fn rerun(
+    harness: &HarnessSpec,
+    tasks: &[Arc<Task>],
+    attempts: u32,
+    seed: Seed,
+    purpose: &str,
+) -> Result<Vec<Trajectory>> {
+    // A purpose occurs once in an evolution, so it may name the jobs.
+    let jobs = Job::groups(purpose, tasks, harness, attempts, RolloutRole::Probe, seed)?;
+    let policy = Box::new(ScriptedPolicy::new(say));
+    let options = ExecOptions::new(RunId::new("example")?);
+    let envs = ToyMaker::default();
+    Ok(run_jobs(vec![policy], &ByteCodec, &envs, jobs, &options))
 }
 
 /// The policy: says the secret once it knows it, looks if a hint says so, else guesses.
 fn say(context: &str, seed: Seed) -> String {
-    let told = context.split_once("the secret is ").map(|(_, rest)| rest);
-    let secret = told
-        .and_then(|rest| rest.split_once('<'))
-        .map(|(secret, _)| secret);
+    let told = context.split_once("the secret is ");
     let is_curious = context.contains("look before you guess") || seed.value().is_multiple_of(20);
-    match secret {
-        Some(secret) => secret.to_owned(),
+    match told.and_then(|(_, rest)| rest.split_once('<')) {
+        Some((secret, _)) => secret.to_owned(),
         None if is_curious => "peek".into(),
         None => "swordfish".into(),
     }
@@ -91,35 +53,31 @@ fn tasks(split: Split, first: u64) -> Vec<Arc<Task>> {
     (first..first + 24).map(|n| Arc::new(task(n))).collect()
 }
 
-/// What an earlier run left: base attempts as JSON lines.
-fn saved(base: &HarnessSpec, tasks: &[Arc<Task>], purpose: &str) -> Result<String> {
-    let attempts = Executor::run(base, tasks, 4, Seed::new(3), purpose)?;
-    let lines: std::result::Result<Vec<String>, _> =
+/// What an earlier run left: four base attempts at each task.
+fn save(path: &Path, base: &HarnessSpec, tasks: &[Arc<Task>]) -> Result<()> {
+    let attempts = rerun(base, tasks, 4, Seed::new(3), "saved")?;
+    let lines: serde_json::Result<Vec<String>> =
         attempts.iter().map(serde_json::to_string).collect();
-    Ok(lines?.join("\n"))
+    Ok(write(path, lines?.join("\n"))?)
 }
 
-/// A slice of an evolution from tasks and the lines of a file.
-fn slice(tasks: Vec<Arc<Task>>, lines: &str) -> Result<Slice> {
-    let attempts: std::result::Result<_, _> = lines.lines().map(serde_json::from_str).collect();
+/// The tasks with the attempts of a file.
+fn slice(path: &Path, tasks: Vec<Arc<Task>>) -> Result<Slice> {
+    let text = read_to_string(path)?;
+    let attempts: serde_json::Result<_> = text.lines().map(serde_json::from_str).collect();
     Ok(Slice {
         tasks,
         attempts: attempts?,
     })
 }
 
-/// A hint after each error, twice at most.
+/// A hint after the first error.
 fn hint(name: &str, text: &str) -> CatalogueEntry {
+    let when = Condition::Predicate("last_result_error".into());
+    let rule = Rule::new(name, Moment::AfterStep, when, Effect::Say(text.into()));
     CatalogueEntry {
         name: name.into(),
-        edits: vec![HarnessEdit::AddRule(Rule {
-            name: name.into(),
-            moment: Moment::AfterStep,
-            when: Condition::Predicate("last_result_error".into()),
-            effect: Effect::Say(text.into()),
-            max_fires: 2,
-            count: vec![],
-        })],
+        edits: vec![HarnessEdit::AddRule(rule)],
         keywords: vec![],
     }
 }
@@ -133,63 +91,47 @@ fn main() -> Result<()> {
         },
         ..BaseHarness::default()
     });
-    let (search, confirm) = (
-        tasks(Split::EvolutionSearch, 0),
-        tasks(Split::EvolutionConfirm, 100),
-    );
-    let search_lines = saved(&base, &search, "saved/search")?;
-    let confirm_lines = saved(&base, &confirm, "saved/confirm")?;
+    let folder = tempfile::tempdir()?;
+    let paths = ["search.jsonl", "confirm.jsonl"].map(|name| folder.path().join(name));
+    let search = tasks(Split::EvolutionSearch, 0);
+    let confirm = tasks(Split::EvolutionConfirm, 100);
+    save(&paths[0], &base, &search)?;
+    save(&paths[1], &base, &confirm)?;
+
     let input = EvolveInput {
         base,
-        search: slice(search, &search_lines)?,
-        confirm: slice(confirm, &confirm_lines)?,
+        search: slice(&paths[0], search)?,
+        confirm: slice(&paths[1], confirm)?,
         secrets: vec![],
         policy_hash: "my-checkpoint".into(),
         manifest_hash: "my-tasks".into(),
     };
-    let catalogue = vec![
-        hint("calm", "stay calm"),
-        hint("look", "look before you guess"),
-    ];
-    let mut proposer = CatalogueProposer::new(catalogue, 0.5)?;
+    let catalogue = [("calm", "stay calm"), ("look", "look before you guess")];
+    let catalogue = catalogue.map(|(name, text)| hint(name, text));
+    let mut proposer = CatalogueProposer::new(catalogue.into(), 0.5)?;
     let config = EvolveConfig {
         min_directions: 1,
         ..EvolveConfig::default()
     };
-    let got = evolve(input, &mut proposer, &mut Executor, &config, Seed::new(5))?;
+    let got = evolve(input, &mut proposer, &mut rerun, &config, Seed::new(5))?;
 
     for direction in &got.report.directions {
-        println!(
-            "direction {}: {} tasks to search on",
-            direction.label,
-            direction.search_tasks.len()
-        );
+        let n = direction.search_tasks.len();
+        println!("direction {}: {n} tasks to search on", direction.label);
     }
     for node in got.report.tree() {
-        println!(
-            "  round {}: {}: {}",
-            node.round,
-            node.edits.join(", "),
-            node.reason
-        );
+        let edits = node.edits.join(", ");
+        println!("  round {}: {edits}: {}", node.round, node.reason);
     }
     for sibling in got.pool.siblings() {
-        let evidence = &sibling.evidence;
+        let found = &sibling.evidence;
         println!(
             "in the pool: {}, solved {} of {} where base retries solved {} (p {:.1e})",
-            sibling.name,
-            evidence.sibling_solved,
-            evidence.n_attempts,
-            evidence.retry_solved,
-            evidence.p_value
+            sibling.name, found.sibling_solved, found.n_attempts, found.retry_solved, found.p_value
         );
     }
     println!("{} rollouts", got.report.rollouts.total());
-    assert_eq!(
-        got.pool.len(),
-        1,
-        "the hint to look helps, the other does not"
-    );
+    assert_eq!(got.pool.len(), 1, "the hint to look helps");
     Ok(())
 }
 

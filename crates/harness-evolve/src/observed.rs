@@ -15,10 +15,18 @@ use crate::rerun::{ByTask, Runner, Tally};
 /// Tasks and the base's first attempts at them.
 #[derive(Debug, Clone, Default)]
 pub struct Slice {
-    /// The tasks.
+    /// Tasks of one split, each once; no scenario of theirs may occur in the other slice.
     pub tasks: Vec<Arc<Task>>,
     /// Attempts under the base; if empty, evolution makes [`EvolveConfig::base_attempts`] a task itself.
     pub attempts: Vec<Trajectory>,
+}
+
+impl From<Vec<Arc<Task>>> for Slice {
+    /// Tasks that nobody attempted yet.
+    fn from(tasks: Vec<Arc<Task>>) -> Self {
+        let attempts = Vec::new();
+        Self { tasks, attempts }
+    }
 }
 
 /// A slice that was observed under the base.

@@ -1,16 +1,18 @@
 //! Proposals of edits, and the trait of those who make them.
 //!
 //! A proposer never sees the confirmation slice, and its claims accept nothing: what helps is found by
-//! reruns.
+//! reruns. A proposer that asks a model gives it the [`strict`](harness_core::schema::strict()) form of the JSON
+//! Schema of [`Proposal`].
 
 use harness_core::{HarnessEdit, HarnessError, HarnessSpec, Moment, Seed};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::label::Label;
 use crate::packet::FailurePacket;
 
 /// Edits that make a candidate of a parent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proposal {
     /// The edits, applied in order; not empty.
@@ -22,7 +24,7 @@ pub struct Proposal {
 /// What was tried on this parent before in this direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// The edits.
+    /// The edits, in the order in which they were applied.
     pub edits: Vec<HarnessEdit>,
     /// How it went.
     pub result: TriedResult,

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{EvolveError, TraceError};
 
-/// Runs a harness on tasks with the policy that is being evolved for. The caller implements it with the
-/// executor.
+/// Runs a harness on tasks with the policy that is being evolved for.
+///
+/// A function of the same arguments is one too: mostly [`harness_core::Job::groups`], with the purpose as their
+/// name, given to [`harness_core::run_jobs`].
 pub trait Rerun {
     /// Makes `attempts` fresh attempts at every task under `harness`.
     ///
@@ -32,6 +34,24 @@ pub trait Rerun {
         seed: Seed,
         purpose: &str,
     ) -> Result<Vec<Trajectory>, RerunError>;
+}
+
+impl<F, E> Rerun for F
+where
+    F: FnMut(&HarnessSpec, &[Arc<Task>], u32, Seed, &str) -> Result<Vec<Trajectory>, E>,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn rerun(
+        &mut self,
+        harness: &HarnessSpec,
+        tasks: &[Arc<Task>],
+        attempts: u32,
+        seed: Seed,
+        purpose: &str,
+    ) -> Result<Vec<Trajectory>, RerunError> {
+        self(harness, tasks, attempts, seed, purpose)
+            .map_err(|source| RerunError::new(purpose, source))
+    }
 }
 
 /// The machinery that runs harnesses broke.
@@ -63,7 +83,7 @@ impl RerunError {
 pub struct Tally {
     /// Attempts that solved the task.
     pub solved: u32,
-    /// Valid attempts.
+    /// Attempts that say something about the policy, solved or not; at least `solved`.
     pub valid: u32,
 }
 

@@ -1,25 +1,21 @@
 //! Reads a pool file, checks it, and prints what it holds:
 //! `cargo run -p harness-pool --example inspect_pool -- pool.json`.
 //!
-//! Without a path it builds a small pool, saves it to a temporary folder and reads it back. Reading checks
-//! everything: the hash of the content, the bounds of every harness, and that no content stands there twice.
+//! Without a path it writes a small pool to a temporary folder and reads that. Reading checks everything: the hash
+//! of the content, the bounds of every harness, and that no content stands there twice.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use harness_core::{
     BaseHarness, Condition, Effect, HarnessEdit, HarnessSpec, Limits, Moment, Rule,
 };
-use harness_pool::{AcceptanceEvidence, PoolBuilder, Sibling, SiblingPool};
+use harness_pool::{PoolBuilder, Sibling, SiblingPool};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Two siblings written by hand: one says a hint after an error, the other has more turns.
 fn small_pool() -> Result<SiblingPool> {
-    let base = HarnessSpec::base(BaseHarness {
-        system: "You act in a small world.".into(),
-        ..BaseHarness::default()
-    });
+    let base = HarnessSpec::base(BaseHarness::default());
     let hint = HarnessEdit::AddRule(Rule {
         name: "after an error".into(),
         moment: Moment::AfterStep,
@@ -32,93 +28,68 @@ fn small_pool() -> Result<SiblingPool> {
         max_turns: 24,
         ..base.limits()
     });
-    let siblings = [
-        ("read-errors", "errors ignored", hint),
-        ("patience", "turn limit", patience),
-    ];
     let mut builder = PoolBuilder::new(base.clone(), "my-checkpoint".into(), "my-tasks".into());
-    for (name, direction, edit) in siblings {
-        builder.add(Sibling {
-            name: name.into(),
-            harness: base.apply(&edit)?,
-            direction: direction.into(),
-            lineage: vec![edit],
-            evidence: AcceptanceEvidence::default(),
-        })?;
-    }
+    builder.add(Sibling::by_hand("read-errors", &base, vec![hint])?)?;
+    builder.add(Sibling::by_hand("patience", &base, vec![patience])?)?;
     Ok(builder.freeze())
 }
 
+/// Reads and prints; a file that was changed since it was written is refused, and the error says so.
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-fn print(pool: &SiblingPool) -> Result<()> {
+fn inspect(path: &Path) -> Result<()> {
+    let pool = SiblingPool::load(path).map_err(|error| error.to_string())?;
     println!("pool {}", pool.hash());
     println!(
-        "  made with policy {}, on tasks {}",
+        "policy {}, tasks {}",
         pool.policy_hash(),
         pool.manifest_hash()
     );
-    println!("  base {}, {} siblings", pool.base_id(), pool.len());
+    println!("base {}, {} siblings", pool.base_id(), pool.len());
     for sibling in pool.siblings() {
-        println!("\n{} ({})", sibling.name, sibling.id());
-        println!("  repairs: {}", sibling.direction);
-        let evidence = &sibling.evidence;
-        if evidence.n_tasks == 0 {
-            println!("  never confirmed");
-        } else {
-            println!(
-                "  confirmed on {} tasks: solved {} of {} attempts, base retries {}; p {:.1e}",
-                evidence.n_tasks,
+        let (overlay, evidence) = (&sibling.harness.overlay, &sibling.evidence);
+        println!("\n{}: {}", sibling.name, sibling.id());
+        println!("  direction: {}", sibling.direction);
+        match evidence.n_tasks {
+            0 => println!("  never confirmed"),
+            n => println!(
+                "  confirmed on {n} tasks: solved {} of {} attempts, base retries {} (p {:.1e})",
                 evidence.sibling_solved,
                 evidence.n_attempts,
                 evidence.retry_solved,
                 evidence.p_value
-            );
+            ),
         }
-        for rule in &sibling.harness.overlay.rules {
+        for rule in &overlay.rules {
             println!(
-                "  rule `{}` at {:?}: {:?}",
+                "  rule `{}`, {:?}: {:?}",
                 rule.name, rule.moment, rule.effect
             );
         }
-        println!("  overrides: {:?}", sibling.harness.overlay.overrides);
-        let is_replayed = sibling.replay(pool.base())? == sibling.harness;
         println!(
-            "  its {} edits make it again: {is_replayed}",
+            "  overrides: {}",
+            serde_json::to_string(&overlay.overrides)?
+        );
+        let is_whole = sibling.replay(pool.base())? == sibling.harness;
+        println!(
+            "  made again by its {} edits: {is_whole}",
             sibling.lineage.len()
         );
     }
     Ok(())
 }
 
-/// Reads and prints; a file that was changed since it was written is refused, and the error says so.
-fn inspect(path: &Path) -> Result<()> {
-    print(&SiblingPool::load(path)?)
-}
-
-fn inspect_small_pool() -> Result<()> {
+fn main() -> Result<()> {
+    if let Some(path) = std::env::args_os().nth(1) {
+        return inspect(Path::new(&path));
+    }
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("pool.json");
     small_pool()?.save(&path)?;
     inspect(&path)
 }
 
-#[expect(clippy::print_stderr, reason = "an example shows what it does")]
-fn main() -> ExitCode {
-    let done = match std::env::args_os().nth(1) {
-        Some(path) => inspect(Path::new(&path)),
-        None => inspect_small_pool(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 #[test]
 fn it_runs() {
-    inspect_small_pool().unwrap();
+    main().unwrap();
     inspect(Path::new("tests/data/pool-v1.json")).unwrap();
 }

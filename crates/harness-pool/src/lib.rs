@@ -5,13 +5,15 @@
 //! - [`evidence`], [`profile`], [`stats`], [`summary`], [`beta`]: rows of evidence, and what they say of each
 //!   harness;
 //! - [`select`]: the trait [`SelectSiblings`] and what passes through it;
+//! - [`anchor`]: a ready [`Probe`] over a function that makes attempts;
 //! - [`coverage`]: which tasks a set of harnesses solves together;
 //! - [`record`]: files that are whole or absent, versioned and hashed.
 //!
-//! It runs no harness, trains nothing and asks no model.
+//! It runs no harness by itself, trains nothing and asks no model.
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod anchor;
 pub mod beta;
 pub mod cluster;
 pub mod coverage;
@@ -25,6 +27,7 @@ pub mod sibling;
 pub mod stats;
 pub mod summary;
 
+pub use anchor::AnchorProbe;
 pub use cluster::{Cluster, ClusterError};
 pub use coverage::{
     Complementarity, Coverage, RateMatrix, TaskCoverage, complementarity, union_coverage,
@@ -38,5 +41,5 @@ pub use select::{
     BallotRecord, Decision, Probe, RescueEvidence, RouteContext, SelectError, SelectSiblings,
 };
 pub use sibling::{AcceptanceEvidence, Sibling};
-pub use stats::{Given, Scope, Stats, Utility};
+pub use stats::{ClusterScope, Given, Stats, Utility};
 pub use summary::{Adherence, AgainstBase, ProfileSummary, Rate, Share, Stamp};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::Cluster;
 use crate::evidence::EvidenceRow;
 use crate::record::{self, Format, RecordError};
-use crate::stats::{Cell, CellKey, Given, Scope, Stats, Utility};
+use crate::stats::{Cell, CellKey, ClusterScope, Given, Stats, Utility};
 
 /// The newest format of a profile file that this code reads, and the one that it writes. Format 2 has
 /// [`EvidenceRow::flags`]; in files of format 1 no row has them.
@@ -178,7 +178,7 @@ impl BehaviorProfile {
     }
 
     /// What the rows of a harness say; zeros without evidence.
-    pub fn stats(&self, harness: &HarnessId, scope: Scope<'_>, given: Given) -> Stats {
+    pub fn stats(&self, harness: &HarnessId, scope: ClusterScope<'_>, given: Given) -> Stats {
         let mut stats = Stats::default();
         for (cluster, cell) in self.cells.get(harness).into_iter().flatten() {
             if !scope.holds(cluster) {
@@ -193,7 +193,12 @@ impl BehaviorProfile {
 
     /// The gain of a sibling over fresh base retries, by probes on tasks that the base had failed.
     /// A sibling is unroutable where `high < 0`. Without evidence the interval is wide around 0.
-    pub fn utility(&self, sibling: &HarnessId, base: &HarnessId, scope: Scope<'_>) -> Utility {
+    pub fn utility(
+        &self,
+        sibling: &HarnessId,
+        base: &HarnessId,
+        scope: ClusterScope<'_>,
+    ) -> Utility {
         let of = |harness| self.stats(harness, scope, Given::BaseFailedAllProbed);
         Utility::between(&of(sibling), &of(base))
     }

@@ -4,19 +4,20 @@
 
 use std::error::Error;
 
-use harness_core::{HarnessId, PolicyVersion, Seed, TaskId};
+use harness_core::{HarnessId, PolicyVersion, RolloutId, Seed, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Cluster;
 use crate::digest::Digest;
 use crate::evidence::EvidenceRow;
+use crate::pool::SiblingPool;
 use crate::profile::ProfileError;
 
 /// What a selector may know of the task at hand: never its family.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteContext {
-    /// The task.
+    /// The task that is to be rescued, or at inference the one to be run.
     pub task_id: TaskId,
     /// What the agent is told.
     pub instruction: String,
@@ -31,6 +32,19 @@ pub struct RouteContext {
 }
 
 impl RouteContext {
+    /// The context of a task that nobody attempted yet: no digest, step 0, version 0. Where more is known, set the
+    /// fields.
+    pub fn new(task_id: TaskId, instruction: impl Into<String>, seed: Seed) -> Self {
+        Self {
+            task_id,
+            instruction: instruction.into(),
+            digest: None,
+            policy_version: PolicyVersion(0),
+            step: 0,
+            seed,
+        }
+    }
+
     /// The failure cluster of the digest, or that of a task not attempted yet.
     pub fn cluster(&self) -> Cluster {
         match &self.digest {
@@ -79,11 +93,11 @@ pub struct BallotRecord {
 pub struct RescueEvidence {
     /// The context in which the sibling was selected.
     pub context: RouteContext,
-    /// The sibling.
+    /// The sibling that ran, or the base where its retries are told.
     pub harness: HarnessId,
     /// Valid attempts that solved the task.
     pub solved: u32,
-    /// Valid attempts.
+    /// Attempts that say something about the policy, as many as there are rows.
     pub attempts: u32,
     /// One row for each valid attempt.
     pub rows: Vec<EvidenceRow>,
@@ -102,6 +116,22 @@ pub trait Probe {
     /// # Errors
     /// [`SelectError::Probe`] if no rollouts can be had.
     fn probe(&mut self, harness: Option<&HarnessId>) -> Result<Vec<EvidenceRow>, SelectError>;
+
+    /// Attempts under the base and each of `siblings`: every probe of a re-anchoring, before anything is changed
+    /// by it.
+    ///
+    /// # Errors
+    /// [`SelectError`] of the first probe that fails, [`SelectError::EmptyProbe`] if all together gave no row.
+    fn probe_all(&mut self, siblings: &[HarnessId]) -> Result<Vec<EvidenceRow>, SelectError> {
+        let mut rows = self.probe(None)?;
+        for id in siblings {
+            rows.extend(self.probe(Some(id))?);
+        }
+        if rows.is_empty() {
+            return Err(SelectError::EmptyProbe);
+        }
+        Ok(rows)
+    }
 }
 
 /// Selects siblings for tasks on which the base failed, and learns from what came of it.
@@ -195,6 +225,43 @@ impl RescueEvidence {
             attempts: rows.len() as u32,
             rows,
         }
+    }
+
+    /// Makes the evidence of a rescue of which nothing is known but which attempts solved the task, as with agents
+    /// that no executor of this workspace runs. Turns and tokens count as 0 and no rule as fired; whoever knows
+    /// them sets them in `rows`.
+    pub fn from_solved(
+        context: RouteContext,
+        harness: HarnessId,
+        attempts: impl IntoIterator<Item = (RolloutId, bool)>,
+    ) -> Self {
+        let row = |(rollout, solved)| EvidenceRow {
+            rollout,
+            harness: harness.clone(),
+            task: context.task_id.clone(),
+            cluster: context.cluster(),
+            solved,
+            base_failed_all: true,
+            is_selected: true,
+            turns: 0,
+            tokens: 0,
+            policy_version: context.policy_version,
+            fired: false,
+            flags: Vec::new(),
+        };
+        let rows = attempts.into_iter().map(row).collect();
+        Self::from_rows(context.clone(), harness.clone(), rows)
+    }
+
+    /// Checks the evidence, and that it is of the base or a sibling of `pool`: what every `observe` begins with.
+    ///
+    /// # Errors
+    /// Those of [`RescueEvidence::check`], and [`SelectError::UnknownHarness`].
+    pub fn check_in(&self, pool: &SiblingPool) -> Result<(), SelectError> {
+        if self.harness != *pool.base_id() && pool.get(&self.harness).is_none() {
+            return Err(SelectError::UnknownHarness(self.harness.clone()));
+        }
+        self.check()
     }
 
     /// Checks that counts and rows agree.

@@ -24,8 +24,8 @@ pub struct Sibling {
 /// What the one confirmation of a sibling measured (design: exact one-sided sign-flip over tasks, Holm over
 /// all confirmations, against as many fresh base retries). Ours: the abstract of arXiv 2611.04277 is silent.
 ///
-/// The default is that of a sibling that was never confirmed: zero tasks, so its p-value of 0 says nothing.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+/// The default is that of a sibling that was never confirmed: no tasks, and a p-value of 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptanceEvidence {
     /// Tasks of the confirmation slice.
@@ -36,7 +36,7 @@ pub struct AcceptanceEvidence {
     pub sibling_solved: u32,
     /// Fresh base retries that solved their task, at most `n_attempts`.
     pub retry_solved: u32,
-    /// One-sided p-value, in `[0, 1]`.
+    /// One-sided p-value, in `[0, 1]`; 1 without tasks.
     pub p_value: f64,
     /// The Holm level that it passed, in `[0, 1]`.
     pub threshold: f64,
@@ -51,26 +51,41 @@ pub struct AcceptanceEvidence {
     pub regressions: Option<u32>,
 }
 
+impl Default for AcceptanceEvidence {
+    fn default() -> Self {
+        Self {
+            n_tasks: 0,
+            n_attempts: 0,
+            sibling_solved: 0,
+            retry_solved: 0,
+            p_value: 1.0,
+            threshold: 0.0,
+            union_gain: 0.0,
+            retry_gain: 0.0,
+            regressions: None,
+        }
+    }
+}
+
 impl Sibling {
-    /// A sibling that somebody wrote and nobody confirmed: the edits applied to the base, one after the other.
+    /// A sibling that nobody evolved or confirmed: a base with edits of yours, for the direction `none`.
     ///
     /// # Errors
-    /// [`HarnessError`] for the first edit that does not fit.
+    /// [`HarnessError`] of the first edit that does not apply.
     pub fn by_hand(
         name: impl Into<String>,
         base: &HarnessSpec,
         edits: Vec<HarnessEdit>,
     ) -> Result<Self, HarnessError> {
-        let harness = edits
-            .iter()
-            .try_fold(base.clone(), |harness, edit| harness.apply(edit))?;
-        Ok(Self {
+        let mut sibling = Self {
             name: name.into(),
-            harness,
-            direction: "by hand".into(),
+            harness: base.clone(),
+            direction: "none".into(),
             lineage: edits,
             evidence: AcceptanceEvidence::default(),
-        })
+        };
+        sibling.harness = sibling.replay(base)?;
+        Ok(sibling)
     }
 
     /// The content hash of the harness.

@@ -12,7 +12,7 @@ use crate::evidence::EvidenceRow;
 
 /// Which clusters a question is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope<'a> {
+pub enum ClusterScope<'a> {
     /// All of them.
     All,
     /// One cluster.
@@ -125,7 +125,7 @@ impl Utility {
     }
 }
 
-impl fmt::Display for Scope<'_> {
+impl fmt::Display for ClusterScope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
@@ -136,7 +136,7 @@ impl fmt::Display for Scope<'_> {
     }
 }
 
-impl Scope<'_> {
+impl ClusterScope<'_> {
     pub(crate) fn holds(self, cluster: &Cluster) -> bool {
         match self {
             Self::All => true,

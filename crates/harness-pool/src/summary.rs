@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::EvidenceRow;
 use crate::profile::{BehaviorProfile, Examples, is_harm};
-use crate::stats::{Given, Scope, Stats, Utility};
+use crate::stats::{ClusterScope, Given, Stats, Utility};
 
 /// Attempts of which something holds, of all that were looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ pub struct Stamp {
 pub struct ProfileSummary {
     /// The harness; the base may be asked for as well.
     pub harness: HarnessId,
-    /// The scope, as [`Scope`] is written.
+    /// The scope, as [`ClusterScope`] is written.
     pub scope: String,
     /// Attempts, of whatever origin.
     pub attempts: u64,
@@ -182,17 +182,17 @@ impl BehaviorProfile {
     /// # Example
     /// ```
     /// use harness_core::{HarnessId, PolicyVersion};
-    /// use harness_pool::{BehaviorProfile, ProfileConfig, Scope};
+    /// use harness_pool::{BehaviorProfile, ProfileConfig, ClusterScope};
     /// let (sibling, base) = (HarnessId::new("a").unwrap(), HarnessId::new("base").unwrap());
     /// let profile = BehaviorProfile::from_rows([], PolicyVersion(3), ProfileConfig::default()).unwrap();
-    /// let summary = profile.summary(&sibling, &base, Scope::All);
+    /// let summary = profile.summary(&sibling, &base, ClusterScope::All);
     /// assert_eq!((summary.attempts, summary.rescue.mean, summary.against_base), (0, 0.5, None));
     /// ```
     pub fn summary(
         &self,
         harness: &HarnessId,
         base: &HarnessId,
-        scope: Scope<'_>,
+        scope: ClusterScope<'_>,
     ) -> ProfileSummary {
         let own = self.rows_in(harness, scope);
         let of_base = self.rows_in(base, scope);
@@ -230,13 +230,13 @@ impl BehaviorProfile {
     }
 
     /// The summaries of every harness with evidence, the base among them, ascending by id.
-    pub fn summaries(&self, base: &HarnessId, scope: Scope<'_>) -> Vec<ProfileSummary> {
+    pub fn summaries(&self, base: &HarnessId, scope: ClusterScope<'_>) -> Vec<ProfileSummary> {
         let ids = self.harnesses();
         ids.map(|id| self.summary(id, base, scope)).collect()
     }
 
     /// The rows of a harness in a scope, in the order of rollout ids.
-    fn rows_in(&self, harness: &HarnessId, scope: Scope<'_>) -> Vec<&EvidenceRow> {
+    fn rows_in(&self, harness: &HarnessId, scope: ClusterScope<'_>) -> Vec<&EvidenceRow> {
         let is_in = |row: &&EvidenceRow| row.harness == *harness && scope.holds(&row.cluster);
         self.rows().filter(is_in).collect()
     }

@@ -1,21 +1,20 @@
 //! Routes agents of your own with a voter of your own: `cargo run -p harness-router --example own_agents`.
 //!
-//! Three ways of prompting the same agent are the siblings. The voter prefers those whose direction is named
-//! in the task; the three embedded voters vote beside it, and results are told back.
+//! Three notes to the same agent are the siblings. The voter prefers those whose name stands in the task's text;
+//! the three embedded voters vote beside it and learn from what is told back, so they come to see that the voter
+//! is wrong about one of them.
 
-use harness_core::{
-    BaseHarness, HarnessEdit, HarnessId, HarnessSpec, PolicyVersion, RolloutId, Seed, TaskId,
-};
+use harness_core::{BaseHarness, HarnessEdit, HarnessId, HarnessSpec, RolloutId, Seed, TaskId};
 use harness_pool::{
-    AcceptanceEvidence, BehaviorProfile, EvidenceRow, PoolBuilder, RescueEvidence, RouteContext,
+    BehaviorProfile, ClusterScope, Given, PoolBuilder, RescueEvidence, RouteContext,
     SelectSiblings, Sibling, SiblingPool,
 };
 use harness_router::{Ballot, NoBallot, Router, RouterConfig, Voter, embedded_voters};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Ranks the siblings whose direction occurs in the task's text.
-struct Keywords(Vec<(HarnessId, String)>);
+/// Ranks the siblings whose name occurs in the task's text.
+struct Keywords(SiblingPool);
 
 impl Voter for Keywords {
     fn name(&self) -> &'static str {
@@ -25,15 +24,15 @@ impl Voter for Keywords {
     fn vote(
         &self,
         context: &RouteContext,
-        _pool: &[HarnessId],
+        pool: &[HarnessId],
         _profile: &BehaviorProfile,
     ) -> std::result::Result<Ballot, NoBallot> {
-        let text = context.instruction.to_lowercase();
-        let fits = self
-            .0
-            .iter()
-            .filter(|(_, direction)| text.contains(direction));
-        let ranking: Vec<HarnessId> = fits.map(|(id, _)| id.clone()).collect();
+        let fits = |id: &&HarnessId| {
+            let sibling = self.0.get(id);
+            sibling.is_some_and(|sibling| context.instruction.contains(&sibling.name))
+        };
+        let mut ranking: Vec<HarnessId> = pool.iter().filter(fits).cloned().collect();
+        ranking.sort();
         if ranking.is_empty() {
             return Err(NoBallot::Empty);
         }
@@ -42,91 +41,87 @@ impl Voter for Keywords {
 }
 
 fn pool() -> Result<SiblingPool> {
-    let base = HarnessSpec::base(BaseHarness {
-        system: "You are a helpful agent.".into(),
-        ..BaseHarness::default()
-    });
+    let base = HarnessSpec::base(BaseHarness::default());
     let mut builder = PoolBuilder::new(base.clone(), "my-model".into(), "my-tasks".into());
-    let notes = [
+    for (name, note) in [
         ("login", "Log in before you read private data."),
         ("pages", "Lists come in pages: read all of them."),
-        ("units", "Convert all amounts to one unit."),
-    ];
-    for (direction, note) in notes {
+        ("amounts", "Convert all amounts to one unit."),
+    ] {
         let edit = HarnessEdit::AddNote(note.into());
-        builder.add(Sibling {
-            name: direction.into(),
-            harness: base.apply(&edit)?,
-            direction: direction.into(),
-            lineage: vec![edit],
-            evidence: AcceptanceEvidence::default(),
-        })?;
+        builder.add(Sibling::by_hand(name, &base, vec![edit])?)?;
     }
     Ok(builder.freeze())
 }
 
 /// Stands for running your agent four times: only `pages` helps.
-fn run_agent(context: &RouteContext, sibling: &Sibling) -> Result<Vec<EvidenceRow>> {
-    let row = |n| -> Result<EvidenceRow> {
-        Ok(EvidenceRow {
-            rollout: RolloutId::new(format!("{}:{}:{n}", context.task_id, sibling.name))?,
-            harness: sibling.id(),
-            task: context.task_id.clone(),
-            cluster: context.cluster(),
-            solved: sibling.name == "pages" && n != 3,
-            base_failed_all: true,
-            is_selected: true,
-            turns: 5,
-            tokens: 800,
-            policy_version: context.policy_version,
-            fired: true,
-            flags: vec![],
-        })
+fn run_agent(context: &RouteContext, sibling: &Sibling) -> Result<RescueEvidence> {
+    let attempt = |n| -> Result<_> {
+        let rollout = RolloutId::new(format!("{}:{}:{n}", context.task_id, sibling.name))?;
+        Ok((rollout, sibling.name == "pages" && n != 3))
     };
-    (0..4).map(row).collect()
+    let attempts = (0..4).map(attempt).collect::<Result<Vec<_>>>()?;
+    Ok(RescueEvidence::from_solved(
+        context.clone(),
+        sibling.id(),
+        attempts,
+    ))
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
 fn main() -> Result<()> {
     let pool = pool()?;
-    let directions = pool.ids().iter().cloned();
-    let directions = directions.zip(pool.siblings().iter().map(|s| s.direction.clone()));
     let mut voters = embedded_voters();
-    voters.push(Box::new(Keywords(directions.collect())));
+    voters.push(Box::new(Keywords(pool.clone())));
     let mut router = Router::new(&pool, voters, RouterConfig::default())?;
-
     for step in 0..6 {
-        let context = RouteContext {
-            task_id: TaskId::new(format!("task-{step}"))?,
-            instruction: "Sum the amounts on all pages".into(),
-            digest: None,
-            policy_version: PolicyVersion(0),
-            step,
-            seed: Seed::new(7).derive("route", &[step]),
-        };
-        let decision = router.select(&context, 2)?;
-        for id in &decision.chosen {
-            let Some(sibling) = pool.get(id) else {
-                continue;
-            };
-            let rows = run_agent(&context, sibling)?;
-            let solved = rows.iter().filter(|row| row.solved).count();
+        let (id, seed) = (
+            TaskId::new(format!("task-{step}"))?,
+            Seed::new(7).derive("route", &[step]),
+        );
+        let context = RouteContext::new(id, "Sum the amounts on all pages", seed);
+        let chosen = router.select(&context, 2)?.chosen;
+        for sibling in chosen.iter().filter_map(|id| pool.get(id)) {
+            let evidence = run_agent(&context, sibling)?;
             println!(
-                "step {step}: {} solved {solved} of {}",
-                sibling.name,
-                rows.len()
+                "step {step}: {} solved {} of 4",
+                sibling.name, evidence.solved
             );
-            router.observe(&RescueEvidence::from_rows(
-                context.clone(),
-                id.clone(),
-                rows,
-            ))?;
+            router.observe(&evidence)?;
         }
+    }
+    for sibling in pool.siblings() {
+        let stats = router
+            .profile()
+            .stats(&sibling.id(), ClusterScope::All, Given::Anything);
+        println!(
+            "{}: {} of {} in all",
+            sibling.name, stats.successes, stats.attempts
+        );
     }
     Ok(())
 }
 
-#[test]
-fn it_runs() {
-    main().unwrap();
+#[cfg(test)]
+mod tests {
+    use harness_core::PolicyVersion;
+    use harness_pool::ProfileConfig;
+    use harness_router::testing::{check_voter, contexts, rows};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn it_runs() {
+        main().unwrap();
+    }
+
+    #[test]
+    fn the_voter_keeps_the_contract() {
+        let pool = pool().unwrap();
+        proptest!(|(rows in rows(pool.ids()), context in contexts())| {
+            let profile = BehaviorProfile::from_rows(rows, PolicyVersion(0), ProfileConfig::default()).unwrap();
+            check_voter(&Keywords(pool.clone()), &context, pool.ids(), &profile)?;
+        });
+    }
 }

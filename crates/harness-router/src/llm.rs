@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness_core::{ChatModel, ChatRequest, Deadline, HarnessId, Message, Role};
-use harness_pool::{BehaviorProfile, RouteContext, Scope, SiblingPool};
+use harness_pool::{BehaviorProfile, ClusterScope, RouteContext, SiblingPool};
 
 use crate::ballot::{Ballot, NoBallot};
 use crate::reply::parse_reply;
@@ -76,8 +76,8 @@ impl LlmVoter {
         let cluster = context.cluster();
         for (id, name, direction) in &self.siblings {
             let of = |scope| profile.summary(id, &self.base, scope);
-            let here = of(Scope::Cluster(&cluster)).describe_rescue();
-            let all = of(Scope::All).describe();
+            let here = of(ClusterScope::Cluster(&cluster)).describe_rescue();
+            let all = of(ClusterScope::All).describe();
             let _ = writeln!(
                 text,
                 "- {name} (repairs: {direction}): on such failures {here}; on all failures {all}"

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use harness_core::{HarnessId, TaskId};
-use harness_pool::{BehaviorProfile, Cluster, Given, RouteContext, Scope, beta};
+use harness_pool::{BehaviorProfile, Cluster, ClusterScope, Given, RouteContext, beta};
 
 use crate::ballot::{Ballot, NoBallot};
 use crate::voter::{Voter, ballot_by, given};
@@ -84,7 +84,7 @@ fn score(profile: &BehaviorProfile, context: &RouteContext, id: &HarnessId, reac
     for cluster in profile.clusters(id) {
         let distance = distance(cluster, &here);
         if distance <= reach {
-            let stats = profile.stats(id, Scope::Cluster(cluster), given(context));
+            let stats = profile.stats(id, ClusterScope::Cluster(cluster), given(context));
             let weight = 1.0 / f64::from(1 + distance);
             successes += weight * stats.weighted_successes;
             failures += weight * (stats.weight - stats.weighted_successes).max(0.0);

@@ -1,7 +1,7 @@
 //! Rank-1: one harness per task, at inference, out of base and siblings.
 
 use harness_core::HarnessId;
-use harness_pool::{BehaviorProfile, Given, RouteContext, Scope};
+use harness_pool::{BehaviorProfile, ClusterScope, Given, RouteContext};
 use serde::{Deserialize, Serialize};
 
 /// What Rank-1 chose.
@@ -33,28 +33,29 @@ pub fn rank1(
     siblings: &[HarnessId],
     context: &RouteContext,
 ) -> Rank1 {
-    let of = |id: &HarnessId, scope: Scope<'_>| profile.stats(id, scope, Given::Probed);
-    let is_tried = |id: &HarnessId, scope: Scope<'_>| of(id, scope).attempts > 0;
+    let of = |id: &HarnessId, scope: ClusterScope<'_>| profile.stats(id, scope, Given::Probed);
+    let is_tried = |id: &HarnessId, scope: ClusterScope<'_>| of(id, scope).attempts > 0;
     let mut tried: Vec<&HarnessId> = siblings
         .iter()
-        .filter(|id| is_tried(id, Scope::All))
+        .filter(|id| is_tried(id, ClusterScope::All))
         .collect();
     tried.sort();
     let cluster = context.cluster();
-    let all_are_tried =
-        |scope: Scope<'_>| is_tried(base, scope) && tried.iter().all(|id| is_tried(id, scope));
-    let verb = Scope::Verb(cluster.verb());
+    let all_are_tried = |scope: ClusterScope<'_>| {
+        is_tried(base, scope) && tried.iter().all(|id| is_tried(id, scope))
+    };
+    let verb = ClusterScope::Verb(cluster.verb());
     let narrow = match context.digest {
-        Some(_) => vec![Scope::Cluster(&cluster), verb],
+        Some(_) => vec![ClusterScope::Cluster(&cluster), verb],
         None => vec![verb],
     };
     let scope = narrow
         .into_iter()
         .find(|scope| all_are_tried(*scope))
-        .unwrap_or(Scope::All);
+        .unwrap_or(ClusterScope::All);
     let base_estimate = of(base, scope).mean();
     let mut best = (base, base_estimate);
-    if is_tried(base, Scope::All) {
+    if is_tried(base, ClusterScope::All) {
         for id in tried {
             let estimate = of(id, scope).mean();
             if estimate > best.1 {

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use harness_core::{HarnessId, PolicyVersion, TaskId};
-use harness_pool::{BehaviorProfile, Cluster, EvidenceRow, Scope, Share, SiblingPool, Utility};
+use harness_pool::{
+    BehaviorProfile, Cluster, ClusterScope, EvidenceRow, Share, SiblingPool, Utility,
+};
 use serde::{Deserialize, Serialize};
 
 /// One harness on the anchor tasks, before and now.
@@ -117,7 +119,7 @@ pub(crate) fn unroutable_of(
     let in_cluster = |id: &HarnessId, cluster: &Cluster| Unroutable {
         harness: id.clone(),
         cluster: cluster.clone(),
-        utility: profile.utility(id, base, Scope::Cluster(cluster)),
+        utility: profile.utility(id, base, ClusterScope::Cluster(cluster)),
     };
     siblings
         .iter()

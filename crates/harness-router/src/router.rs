@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use harness_core::{HarnessId, PolicyVersion};
 use harness_pool::{
-    BallotRecord, BehaviorProfile, Decision, EvidenceRow, Probe, RescueEvidence, RouteContext,
-    Scope, SelectError, SelectSiblings, SiblingPool,
+    BallotRecord, BehaviorProfile, ClusterScope, Decision, EvidenceRow, Probe, RescueEvidence,
+    RouteContext, SelectError, SelectSiblings, SiblingPool,
 };
 
 use crate::aggregate::Tally;
@@ -166,7 +166,7 @@ impl Router {
         let cluster = context.cluster();
         let utility = self
             .profile
-            .utility(id, &self.base, Scope::Cluster(&cluster));
+            .utility(id, &self.base, ClusterScope::Cluster(&cluster));
         self.config.demote_unroutable && utility.high < 0.0
     }
 

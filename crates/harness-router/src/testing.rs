@@ -35,8 +35,7 @@ use harness_core::{
     BaseHarness, HarnessEdit, HarnessId, HarnessSpec, PolicyVersion, RolloutId, Seed, TaskId,
 };
 use harness_pool::{
-    AcceptanceEvidence, BehaviorProfile, Cluster, Digest, EvidenceRow, PoolBuilder, RouteContext,
-    Sibling, SiblingPool,
+    BehaviorProfile, Cluster, Digest, EvidenceRow, PoolBuilder, RouteContext, Sibling, SiblingPool,
 };
 use proptest::prelude::*;
 
@@ -98,13 +97,8 @@ pub fn pool_of(n: usize) -> SiblingPool {
     let mut builder = PoolBuilder::new(base.clone(), "policy".into(), "tasks".into());
     for i in 0..n {
         let edit = HarnessEdit::AddNote(format!("note {i}"));
-        let sibling = Sibling {
-            name: format!("sibling-{i}"),
-            harness: base.apply(&edit).expect("a short note is within bounds"),
-            direction: format!("direction {i}"),
-            lineage: vec![edit],
-            evidence: AcceptanceEvidence::default(),
-        };
+        let sibling = Sibling::by_hand(format!("sibling-{i}"), &base, vec![edit])
+            .expect("a short note is within bounds");
         builder
             .add(sibling)
             .expect("siblings differ and are at most 256");
@@ -122,13 +116,10 @@ pub fn contexts() -> impl Strategy<Value = RouteContext> {
         let instruction = format!("{} it", ["play", "send", "pay"][verb]);
         let mut digest = Digest::from_attempts(&instruction, &[]);
         digest.error_kind = ["none", "login", "page"][kind].into();
+        let id = TaskId::new("task").expect("printable");
         RouteContext {
-            task_id: TaskId::new("task").expect("printable"),
-            instruction,
             digest: has_digest.then_some(digest),
-            policy_version: PolicyVersion(0),
-            step: 0,
-            seed: Seed::new(seed),
+            ..RouteContext::new(id, instruction, Seed::new(seed))
         }
     })
 }

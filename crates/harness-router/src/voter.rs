@@ -1,7 +1,7 @@
 //! Voters, and two of the three that need no language model.
 
 use harness_core::HarnessId;
-use harness_pool::{BehaviorProfile, Given, RouteContext, Scope};
+use harness_pool::{BehaviorProfile, ClusterScope, Given, RouteContext};
 
 use crate::ballot::{Ballot, NoBallot};
 use crate::nearest::NearestFailures;
@@ -79,12 +79,12 @@ impl Voter for ErrorKindRate {
         profile: &BehaviorProfile,
     ) -> Result<Ballot, NoBallot> {
         let cluster = context.cluster();
-        let scope = Scope::ErrorKind(cluster.error_kind());
+        let scope = ClusterScope::ErrorKind(cluster.error_kind());
         let of = |id: &HarnessId| profile.stats(id, scope, given(context));
         let is_tried = |id: &&HarnessId| of(id).attempts > 0;
         let tried: Vec<HarnessId> = pool.iter().filter(is_tried).cloned().collect();
         if tried.is_empty() {
-            let mean = |id: &HarnessId| profile.stats(id, Scope::All, given(context)).mean();
+            let mean = |id: &HarnessId| profile.stats(id, ClusterScope::All, given(context)).mean();
             return ballot_by(pool, mean);
         }
         ballot_by(&tried, |id| of(id).mean())
@@ -98,11 +98,11 @@ pub(crate) fn rescue_mean(
     id: &HarnessId,
 ) -> f64 {
     let cluster = context.cluster();
-    let here = profile.stats(id, Scope::Cluster(&cluster), given(context));
+    let here = profile.stats(id, ClusterScope::Cluster(&cluster), given(context));
     if here.attempts > 0 {
         return here.mean();
     }
-    profile.stats(id, Scope::All, given(context)).mean()
+    profile.stats(id, ClusterScope::All, given(context)).mean()
 }
 
 /// Which rows speak of the task at hand.

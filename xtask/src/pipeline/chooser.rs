@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use harness_core::{HarnessId, PolicyVersion, Seed, Task};
 use harness_pool::{
-    BehaviorProfile, ProfileConfig, ProfileSummary, Rate, RouteContext, Scope, SelectSiblings,
-    SiblingPool,
+    BehaviorProfile, ClusterScope, ProfileConfig, ProfileSummary, Rate, RouteContext,
+    SelectSiblings, SiblingPool,
 };
 use harness_router::{
     FixedSelector, RandomSelector, ReanchorReport, Router, RouterConfig, embedded_voters,
@@ -138,7 +138,7 @@ impl Chooser {
         };
         let base = shared.pool.base_id();
         let rows = shared.harnesses().map(|(name, harness)| {
-            let summary = profile.summary(&harness.id(), base, Scope::All);
+            let summary = profile.summary(&harness.id(), base, ClusterScope::All);
             profile_row(name, at, &summary)
         });
         rows.collect()

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use harness_pool::{BehaviorProfile, EvidenceRow, Scope, SiblingPool};
+use harness_pool::{BehaviorProfile, ClusterScope, EvidenceRow, SiblingPool};
 use serde_json::Value;
 use xtask::report::strip_time_keys;
 
@@ -93,7 +93,7 @@ fn profiles_come_from_their_rows(run: &Path, report: &Value) {
         let again = BehaviorProfile::from_rows(rows, version, profile.config()).expect("rows");
         assert_eq!(again, profile, "{}", path.display());
         for id in pool.ids() {
-            let summary = |p: &BehaviorProfile| p.summary(id, pool.base_id(), Scope::All);
+            let summary = |p: &BehaviorProfile| p.summary(id, pool.base_id(), ClusterScope::All);
             assert_eq!(summary(&again), summary(&profile));
             if path.ends_with("harness_s-s1.json") {
                 let name = &pool.get(id).expect("a sibling").name;

@@ -5,8 +5,12 @@
 //! crates for the two dozen keywords that occur.
 
 use rand::RngExt as _;
+use schemars::{JsonSchema, schema_for};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::schema::{ANSWER, strict};
 use crate::seed::Seed;
 
 /// Keywords that refuse nothing.
@@ -19,6 +23,54 @@ const WORDS: [&str; 7] = [
     "required",
     "title",
 ];
+
+/// Checks that a type's schema and serde agree on a value that fits, on each of its [`mutations`], and on what
+/// serde writes of them. Returns how many were taken and how many refused.
+///
+/// # Panics
+/// If they disagree, or as [`problem`] does.
+#[track_caller]
+pub fn check_agreement<T>(seed: Seed, depth: usize) -> (usize, usize)
+where
+    T: JsonSchema + DeserializeOwned + Serialize,
+{
+    let schema = schema_for!(T).to_value();
+    let value = sample(&schema, seed, depth);
+    let (mut n_taken, mut n_refused) = (0, 0);
+    for value in mutations(&value).into_iter().chain([value]) {
+        let found = problem(&schema, &value);
+        match (serde_json::from_value::<T>(value.clone()), &found) {
+            (Ok(read), None) => {
+                n_taken += 1;
+                let written = serde_json::to_value(&read).expect("what was read can be written");
+                let again = problem(&schema, &written);
+                assert_eq!(again, None, "what serde writes does not fit: {written}");
+            }
+            (Err(_), Some(_)) => n_refused += 1,
+            (read, _) => panic!("schema: {found:?}, serde: {:?}, of {value}", read.err()),
+        }
+    }
+    (n_taken, n_refused)
+}
+
+/// Checks that the [`strict`] form of a type's schema allows only what the plain one and serde take.
+///
+/// # Panics
+/// If it allows more, if there is no strict form, or as [`problem`] does.
+#[track_caller]
+pub fn check_strict<T>(seed: Seed, depth: usize)
+where
+    T: JsonSchema + DeserializeOwned + Serialize,
+{
+    let plain = schema_for!(T);
+    let strict = strict(&plain).unwrap_or_else(|error| panic!("no strict form: {error}"));
+    let answer = sample(strict.as_value(), seed, depth);
+    assert_eq!(problem(strict.as_value(), &answer), None);
+    let content = answer.get(ANSWER).unwrap_or(&answer);
+    assert_eq!(problem(plain.as_value(), content), None);
+    let read = serde_json::from_value::<T>(content.clone());
+    assert!(read.is_ok(), "serde: {:?}, of {content}", read.err());
+}
 
 /// The first thing in a value that does not fit a schema; `None` if it fits.
 ///

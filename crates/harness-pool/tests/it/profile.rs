@@ -1,7 +1,9 @@
 //! Profiles: pure functions of evidence and version.
 
 use harness_core::PolicyVersion;
-use harness_pool::{BehaviorProfile, EvidenceRow, Given, ProfileConfig, ProfileError, Scope};
+use harness_pool::{
+    BehaviorProfile, ClusterScope, EvidenceRow, Given, ProfileConfig, ProfileError,
+};
 use proptest::prelude::*;
 
 use crate::support::{id, profile, row, rows_strategy};
@@ -26,7 +28,7 @@ proptest! {
         grown.set_policy_version(PolicyVersion(30));
         prop_assert_eq!(&whole, &grown);
         for harness in ["base", "a", "b"] {
-            let of = |p: &BehaviorProfile| p.stats(&id(harness), Scope::All, Given::Anything);
+            let of = |p: &BehaviorProfile| p.stats(&id(harness), ClusterScope::All, Given::Anything);
             prop_assert_eq!(of(&whole).weight.to_bits(), of(&grown).weight.to_bits());
         }
     }
@@ -35,8 +37,8 @@ proptest! {
     fn clusters_add_up_to_the_whole(rows in rows_strategy()) {
         let profile = at(rows, 10);
         for harness in ["base", "a", "b"].map(id) {
-            let all = profile.stats(&harness, Scope::All, Given::Anything);
-            let of = |c| profile.stats(&harness, Scope::Cluster(c), Given::Anything).attempts;
+            let all = profile.stats(&harness, ClusterScope::All, Given::Anything);
+            let of = |c| profile.stats(&harness, ClusterScope::Cluster(c), Given::Anything).attempts;
             prop_assert_eq!(all.attempts, profile.clusters(&harness).map(of).sum::<u64>());
             let (low, high) = all.interval95();
             prop_assert!(0.0 <= low && low < all.mean() && all.mean() < high && high <= 1.0);
@@ -69,7 +71,7 @@ fn half_lives() {
             config(half_life),
         );
         made.unwrap()
-            .stats(&id("a"), Scope::All, Given::Anything)
+            .stats(&id("a"), ClusterScope::All, Given::Anything)
             .weight
     };
     assert!((weight(20, Some(20.0)) - 0.5).abs() < 1e-12);
@@ -82,7 +84,7 @@ fn half_lives() {
 
 #[test]
 fn no_evidence_is_one_half_and_wide() {
-    let stats = profile(vec![]).stats(&id("a"), Scope::All, Given::Anything);
+    let stats = profile(vec![]).stats(&id("a"), ClusterScope::All, Given::Anything);
     assert!((stats.mean() - 0.5).abs() < 1e-12);
     assert_eq!((stats.attempts, stats.mean_turns()), (0, None));
 }
@@ -101,7 +103,7 @@ fn the_base_is_a_row_and_utility_compares_with_it() {
         ..row("bad", "u", 0, true)
     });
     let profile = profile(rows);
-    let of = |s| profile.utility(&id(s), &id("base"), Scope::All);
+    let of = |s| profile.utility(&id(s), &id("base"), ClusterScope::All);
     assert!(of("good").low > 0.0 && of("bad").high < 0.0);
     assert_eq!(
         (of("bad").sibling_attempts, of("bad").base_attempts),
@@ -110,7 +112,7 @@ fn the_base_is_a_row_and_utility_compares_with_it() {
     assert!(of("unknown").low < 0.0 && of("unknown").high > 0.0);
     assert_eq!(
         profile
-            .stats(&id("bad"), Scope::All, Given::BaseFailedAll)
+            .stats(&id("bad"), ClusterScope::All, Given::BaseFailedAll)
             .selected,
         1
     );

@@ -2,7 +2,7 @@
 
 use harness_core::PolicyVersion;
 use harness_pool::{
-    AgainstBase, BehaviorProfile, Cluster, EvidenceRow, ProfileConfig, Scope, Share, beta,
+    AgainstBase, BehaviorProfile, Cluster, ClusterScope, EvidenceRow, ProfileConfig, Share, beta,
 };
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn with_flags(row: EvidenceRow, flags: &[&str]) -> EvidenceRow {
 }
 
 fn against_base(rows: Vec<EvidenceRow>) -> Option<AgainstBase> {
-    let summary = profile(rows).summary(&id("a"), &id("base"), Scope::All);
+    let summary = profile(rows).summary(&id("a"), &id("base"), ClusterScope::All);
     summary.against_base
 }
 
@@ -48,7 +48,7 @@ fn rates_are_conditional_on_failure_and_unconditional() {
         routed(0, true),
         routed(1, true),
     ];
-    let summary = profile(rows).summary(&id("a"), &id("base"), Scope::All);
+    let summary = profile(rows).summary(&id("a"), &id("base"), ClusterScope::All);
     assert_eq!((summary.attempts, summary.rescues), (7, 3));
     assert_eq!((summary.rescue.attempts, summary.rescue.successes), (3, 1));
     check_near(summary.rescue.mean, beta::mean(1.0, 2.0));
@@ -77,17 +77,17 @@ fn a_scope_holds_back_everything_outside_it() {
     let rows = vec![row("a", "t", 0, true), elsewhere(0), elsewhere(1)];
     let profile = profile(rows);
     let of = |scope| profile.summary(&id("a"), &id("base"), scope);
-    let here = of(Scope::Verb("play"));
+    let here = of(ClusterScope::Verb("play"));
     assert_eq!((here.scope.as_str(), here.attempts), ("verb play", 1));
     assert_eq!(here.regressions, Share::default());
     assert!(here.examples.harmed.is_empty());
-    let there = of(Scope::ErrorKind("page"));
+    let there = of(ClusterScope::ErrorKind("page"));
     assert_eq!(
         (there.scope.as_str(), there.attempts),
         ("error kind page", 2)
     );
     assert!(there.examples.rescued.is_empty());
-    assert_eq!(of(Scope::All).attempts, 3);
+    assert_eq!(of(ClusterScope::All).attempts, 3);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn turns_and_tokens_are_compared_task_by_task() {
 #[test]
 fn the_base_is_a_row_and_is_not_compared_with_itself() {
     let profile = profile(vec![row("a", "t", 0, true), row("base", "t", 0, false)]);
-    let all = profile.summaries(&id("base"), Scope::All);
+    let all = profile.summaries(&id("base"), ClusterScope::All);
     let names: Vec<&str> = all.iter().map(|s| s.harness.as_str()).collect();
     assert_eq!(names, ["a", "base"]);
     assert_eq!(all[1].against_base, None);
@@ -182,7 +182,9 @@ fn v9_a_summary_carries_its_stamp() {
     };
     let rows = [row("a", "t", 0, true), row("a", "t", 1, true)];
     let profile = BehaviorProfile::from_rows(rows, PolicyVersion(20), config).unwrap();
-    let stamp = profile.summary(&id("a"), &id("base"), Scope::All).stamp;
+    let stamp = profile
+        .summary(&id("a"), &id("base"), ClusterScope::All)
+        .stamp;
     assert_eq!(stamp.policy_version, PolicyVersion(20));
     assert_eq!(stamp.newest_row, Some(PolicyVersion(0)));
     check_near(stamp.effective_n, 0.5);
@@ -200,7 +202,7 @@ fn prose_is_made_of_the_numbers() {
         is_selected: true,
         ..row("a", "u", 0, true)
     });
-    let summary = profile(rows).summary(&id("a"), &id("base"), Scope::All);
+    let summary = profile(rows).summary(&id("a"), &id("base"), ClusterScope::All);
     assert_eq!(
         summary.describe_rescue(),
         "1 of 2 solved (95 %: 0.09 to 0.91), chosen 1 times before (1 solved)"
@@ -211,7 +213,7 @@ fn prose_is_made_of_the_numbers() {
          solved (95 %: 0.01 to 0.84); a rule acts in 100 %; -2.0 turns and +0 tokens against the base; \
          `logged_in` 1.00 instead of 0.00"
     );
-    let nothing = profile(vec![]).summary(&id("a"), &id("base"), Scope::All);
+    let nothing = profile(vec![]).summary(&id("a"), &id("base"), ClusterScope::All);
     assert_eq!(nothing.describe(), "not tried");
 }
 
@@ -225,7 +227,7 @@ proptest! {
         let of = |rows: Vec<EvidenceRow>| {
             let config = ProfileConfig::default();
             let made = BehaviorProfile::from_rows(rows, PolicyVersion(30), config).unwrap();
-            let summaries = made.summaries(&id("base"), Scope::Verb("play"));
+            let summaries = made.summaries(&id("base"), ClusterScope::Verb("play"));
             // As text, so that floats are compared to the last bit.
             serde_json::to_string(&summaries).unwrap()
         };
@@ -236,7 +238,7 @@ proptest! {
     fn a_summary_agrees_with_the_statistics_and_survives_its_file(rows in rows_strategy()) {
         let config = ProfileConfig::default();
         let made = BehaviorProfile::from_rows(rows, PolicyVersion(30), config).unwrap();
-        for summary in made.summaries(&id("base"), Scope::All) {
+        for summary in made.summaries(&id("base"), ClusterScope::All) {
             prop_assert_eq!(summary.regressions.n, made.regressions(&summary.harness));
             prop_assert_eq!(&summary.examples, &made.examples(&summary.harness));
             prop_assert_eq!(summary.rescue.successes + summary.routed.n, summary.rescues);

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use harness_core::{HarnessId, PolicyVersion, Seed};
-use harness_pool::{EvidenceRow, Given, Probe, RescueEvidence, Scope, SelectError, SelectSiblings};
+use harness_pool::{
+    ClusterScope, EvidenceRow, Given, Probe, RescueEvidence, SelectError, SelectSiblings,
+};
 use harness_router::{Router, RouterConfig, embedded_voters};
 
 use crate::support::{context, pool, router, rows};
@@ -38,7 +40,9 @@ fn observed_rescues_count_as_selected_and_once() {
     let seen = evidence(id, "login", 4, 4);
     router.observe(&seen).unwrap();
     router.observe(&seen).unwrap();
-    let stats = router.profile().stats(id, Scope::All, Given::BaseFailedAll);
+    let stats = router
+        .profile()
+        .stats(id, ClusterScope::All, Given::BaseFailedAll);
     assert_eq!((stats.attempts, stats.selected), (4, 4));
     assert_eq!(
         router.select(&context(Some("login")), 1).unwrap().chosen,

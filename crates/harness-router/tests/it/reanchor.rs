@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use harness_core::{HarnessId, PolicyVersion, RolloutId, TaskId};
 use harness_pool::{
-    BehaviorProfile, Cluster, EvidenceRow, Probe, RescueEvidence, Scope, SelectError,
+    BehaviorProfile, Cluster, ClusterScope, EvidenceRow, Probe, RescueEvidence, SelectError,
     SelectSiblings, Share, SiblingPool,
 };
 use harness_router::{ReanchorReport, Router, embedded_voters, unroutable};
@@ -240,7 +240,7 @@ proptest! {
             let again = BehaviorProfile::from_rows(rows, own.policy_version(), own.config()).unwrap();
             prop_assert_eq!(&again, own);
             let text = |profile: &BehaviorProfile| {
-                serde_json::to_string(&profile.summaries(pool.base_id(), Scope::All)).unwrap()
+                serde_json::to_string(&profile.summaries(pool.base_id(), ClusterScope::All)).unwrap()
             };
             prop_assert_eq!(text(&again), text(own));
         }
