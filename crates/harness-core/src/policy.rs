@@ -34,6 +34,11 @@ impl Deadline {
             .map(|at| at.saturating_duration_since(Instant::now()))
     }
 
+    /// The deadline put off by `span`.
+    pub(crate) fn put_off(self, span: Duration) -> Self {
+        Self(self.0.and_then(|at| at.checked_add(span)))
+    }
+
     /// The earlier of two deadlines.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
@@ -45,8 +50,9 @@ impl Deadline {
 }
 
 /// How tokens are drawn. There is no top-k or top-p: they bias every importance ratio by the kept mass
-/// (bug report G23).
+/// (bug report G23); a record that states one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// Temperature, `>= 0`; 0 is greedy (the lowest id wins a tie). Log-probs are always those of the
     /// distribution at temperature 1.
