@@ -9,7 +9,7 @@ use crate::harness::{ActionFormat, Effect, HarnessError, Moment};
 use crate::ids::PolicyVersion;
 use crate::journal::{Journal, JournalEntry};
 use crate::message::{Message, Role, Scope};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Verdict};
 use crate::policy::{Codec, Deadline, Finish, Generation, PolicyError, Request, Sampling};
 use crate::rules::{self, Fired, RuleRun, Scene};
 use crate::trajectory::{Segment, SegmentKind, Trajectory, Turn};
@@ -365,6 +365,12 @@ impl<'a> Episode<'a> {
         let deadline = self.deadline;
         let world = self.world.as_mut().expect("the episode has started");
         match world.evaluate(deadline) {
+            Ok(Verdict {
+                reward: Some(reward),
+                ..
+            }) if !reward.is_finite() => {
+                self.broke(&EnvError::Verifier(format!("the reward is {reward}")))
+            }
             Ok(verdict) => {
                 let outcome = match (verdict.solved, forced) {
                     (true, _) => Outcome::Solved,
@@ -375,9 +381,9 @@ impl<'a> Episode<'a> {
                 self.record.reward = Some(verdict.reward.unwrap_or(default));
                 self.over(outcome, None)
             }
-            Err(EnvError::Panicked(message)) => {
-                self.broke(&EnvError::Verifier(format!("the environment panicked: {message}")))
-            }
+            Err(EnvError::Panicked(message)) => self.broke(&EnvError::Verifier(format!(
+                "the environment panicked: {message}"
+            ))),
             Err(error) => self.broke(&error),
         }
     }

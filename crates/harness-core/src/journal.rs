@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::RolloutId;
-use crate::lines::{FileError, Lines, io_error, seal};
+use crate::lines::{FileError, Lines, MAX_LINE_BYTES, io_error, seal};
 use crate::outcome::Outcome;
 use crate::trajectory::{TRAJECTORY_SCHEMA_VERSION, Trajectory, Turn};
 use crate::trajectory_file::check_record;
@@ -107,9 +107,10 @@ impl FileJournal {
     pub fn check(&self) -> Result<(), FileError> {
         match &self.lock().failure {
             None => Ok(()),
-            Some((kind, text)) => {
-                Err(io_error("append to", &self.path)(io::Error::new(*kind, text.clone())))
-            }
+            Some((kind, text)) => Err(io_error("append to", &self.path)(io::Error::new(
+                *kind,
+                text.clone(),
+            ))),
         }
     }
 
@@ -147,7 +148,13 @@ impl Journal for FileJournal {
         if state.failure.is_some() {
             return;
         }
-        if let Err(error) = state.file.write_all(&bytes) {
+        let written = if bytes.len() > MAX_LINE_BYTES {
+            let text = format!("a line of {} bytes is too long", bytes.len());
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        } else {
+            state.file.write_all(&bytes)
+        };
+        if let Err(error) = written {
             state.failure = Some((error.kind(), error.to_string()));
         }
     }
@@ -293,5 +300,36 @@ impl Attempts {
             trajectories: self.all.into_iter().map(|a| a.record).collect(),
             n_torn_bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{BaseHarness, HarnessSpec};
+    use crate::ids::{GroupId, RunId};
+    use crate::testing::toy_task;
+
+    #[test]
+    fn a_write_that_fails_is_told_and_is_the_last() {
+        let path = PathBuf::from("Cargo.toml");
+        let file = File::open(&path).unwrap();
+        let state = Mutex::new(State {
+            file,
+            failure: None,
+        });
+        let journal = FileJournal { path, state };
+        assert!(journal.check().is_ok());
+        let attempt = Trajectory::new(
+            RunId::new("run").unwrap(),
+            RolloutId::new("r0").unwrap(),
+            GroupId::new("g0").unwrap(),
+            &toy_task(1, "7"),
+            HarnessSpec::base(BaseHarness::default()).id(),
+            Outcome::Failed,
+        );
+        journal.record(JournalEntry::Start(&attempt));
+        let error = journal.check().unwrap_err().to_string();
+        assert!(error.starts_with("cannot append to Cargo.toml"), "{error}");
     }
 }

@@ -61,7 +61,7 @@ pub enum FileError {
         source: serde_json::Error,
     },
     /// A field is missing, unknown, or of another type.
-    #[error("{}, line {line}, column {column}, at `{field}`: {}", file.display(), bare(source))]
+    #[error("{}, line {line}, column {column}, at {}: {}", file.display(), place(field), bare(source))]
     Shape {
         /// The file.
         file: PathBuf,
@@ -132,6 +132,13 @@ pub enum FileError {
     },
 }
 
+fn place(field: &str) -> String {
+    match field {
+        "" => "the object".into(),
+        field => format!("field `{field}`"),
+    }
+}
+
 /// What the reader said, without its own count of lines.
 fn bare(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -174,10 +181,18 @@ pub(crate) struct Lines<R> {
     line: Vec<u8>,
 }
 
-/// What a line says of its version; all other fields may be unknown.
+/// What a line says of its version, that of a journal within its `start`; all other fields may be unknown.
 #[derive(serde::Deserialize)]
 struct Versioned {
-    schema_version: u64,
+    schema_version: Option<u64>,
+    start: Option<Box<Versioned>>,
+}
+
+impl Versioned {
+    fn version(&self) -> u64 {
+        let within = self.start.as_ref().map_or(0, |start| start.version());
+        self.schema_version.unwrap_or(within)
+    }
 }
 
 impl Lines<io::BufReader<File>> {
@@ -244,23 +259,24 @@ impl<R: BufRead> Lines<R> {
                 source,
             });
         }
-        match serde_json::from_slice(&self.line) {
-            Ok(Versioned { schema_version }) if schema_version > u64::from(supported) => {
-                Err(FileError::NewerVersion {
-                    file,
-                    line,
-                    found: schema_version,
-                    supported,
-                })
-            }
-            _ => Err(FileError::Shape {
+        let versioned = serde_json::from_slice::<Versioned>(&self.line);
+        let found = versioned.map_or(0, |v| v.version());
+        if found > u64::from(supported) {
+            return Err(FileError::NewerVersion {
                 file,
                 line,
-                column,
-                field: field_at(&self.line[..column.min(self.line.len())]),
-                source,
-            }),
+                found,
+                supported,
+            });
         }
+        let field = field_at(&self.line[..column.min(self.line.len())]);
+        Err(FileError::Shape {
+            file,
+            line,
+            column,
+            field,
+            source,
+        })
     }
 
     /// Takes the hash out of the line, if it has one.

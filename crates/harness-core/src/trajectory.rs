@@ -357,7 +357,7 @@ fn check_segments(at: &str, segments: &[Segment]) -> Result<(), InvalidTrajector
             SegmentKind::Context => 0,
         };
         let problem = if got != expected {
-            format!("must hold {expected} log-probs, one for each sampled id, got: {got}")
+            format!("must hold as many log-probs as sampled ids, expected {expected}, got: {got}")
         } else if segment.logprobs.iter().any(|p| p.is_infinite()) {
             "must be finite or null".into()
         } else {
