@@ -200,7 +200,7 @@ pub fn read_journal(path: impl AsRef<Path>) -> Result<Recovered, FileError> {
             return Ok(attempts.recovered(n_torn_bytes));
         }
         let (line, _) = lines.record(TRAJECTORY_SCHEMA_VERSION)?;
-        attempts.follow(line, &lines.file, lines.n_lines)?;
+        attempts.follow(line, &lines.file, lines.number)?;
     }
     Ok(attempts.recovered(0))
 }

@@ -177,7 +177,7 @@ pub(crate) struct Lines<R> {
     from: R,
     pub(crate) file: PathBuf,
     /// Number of the last line read.
-    pub(crate) n_lines: u64,
+    pub(crate) number: u64,
     line: Vec<u8>,
 }
 
@@ -207,7 +207,7 @@ impl<R: BufRead> Lines<R> {
         Self {
             from,
             file,
-            n_lines: 0,
+            number: 0,
             line: Vec::new(),
         }
     }
@@ -222,11 +222,11 @@ impl<R: BufRead> Lines<R> {
             if n_read == 0 {
                 return Ok(false);
             }
-            self.n_lines += 1;
+            self.number += 1;
             if n_read > MAX_LINE_BYTES {
                 return Err(FileError::TooLong {
                     file: self.file.clone(),
-                    line: self.n_lines,
+                    line: self.number,
                 });
             }
             if !self.line.trim_ascii().is_empty() {
@@ -250,7 +250,7 @@ impl<R: BufRead> Lines<R> {
             Ok(record) => return Ok((record, is_verified)),
             Err(source) => source,
         };
-        let (file, line, column) = (self.file.clone(), self.n_lines, source.column());
+        let (file, line, column) = (self.file.clone(), self.number, source.column());
         if !source.is_data() {
             return Err(FileError::NotJson {
                 file,
@@ -296,7 +296,7 @@ impl<R: BufRead> Lines<R> {
         }
         Err(FileError::HashMismatch {
             file: self.file.clone(),
-            line: self.n_lines,
+            line: self.number,
             expected: stated,
             found: found.to_string(),
         })

@@ -72,7 +72,7 @@ impl<R: BufRead> TrajectoryReader<R> {
 
     fn parse(&mut self) -> Result<Trajectory, FileError> {
         let (record, is_verified) = self.lines.record(TRAJECTORY_SCHEMA_VERSION)?;
-        check_record(&record, &self.lines.file, self.lines.n_lines)?;
+        check_record(&record, &self.lines.file, self.lines.number)?;
         self.n_unverified += u64::from(!is_verified);
         Ok(record)
     }
