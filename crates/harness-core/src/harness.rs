@@ -17,14 +17,16 @@ pub const MAX_RULES: usize = 12;
 pub const MAX_DEPTH: usize = 8;
 /// Most parts in one `all` or `any`, and most counters that one rule adds to.
 pub const MAX_BRANCHES: usize = 16;
+/// Most parts of a whole condition, branches included.
+pub const MAX_CONDITION_PARTS: usize = 128;
 /// Longest template of a base, in characters.
 pub const MAX_TEMPLATE_CHARS: usize = 100_000;
 /// Most tools in a list.
-pub const MAX_TOOLS: usize = 1_000;
-/// Most turns that a limit may allow.
+pub const MAX_TOOLS: usize = 1000;
+/// Most turns that limits may allow.
 pub const MAX_TURNS: usize = 10_000;
-/// Most tokens of one reply that a limit may allow.
-pub const MAX_REPLY_TOKENS: usize = 1 << 20;
+/// Most tokens in one reply that limits may allow.
+pub const MAX_REPLY_TOKENS: usize = 1_000_000;
 
 /// A whole harness: a base and what a sibling lays over it.
 ///
@@ -218,20 +220,6 @@ pub struct Rule {
     pub count: Vec<CounterUpdate>,
 }
 
-impl Rule {
-    /// A rule that acts at most once in an episode and counts nothing. Its bounds are checked where it is applied.
-    pub fn new(name: impl Into<String>, moment: Moment, when: Condition, effect: Effect) -> Self {
-        Self {
-            name: name.into(),
-            moment,
-            when,
-            effect,
-            max_fires: one(),
-            count: Vec::new(),
-        }
-    }
-}
-
 const fn one() -> u32 {
     1
 }
@@ -248,7 +236,7 @@ pub struct CounterUpdate {
 
 /// A condition tree.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
     /// Holds always.
     #[default]
@@ -322,7 +310,7 @@ pub enum Comparison {
 
 /// What a rule does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Effect {
     /// Says a text: added to the system text at `on_start`, a message before the turn at `before_turn`, a
     /// hint after the observation at `after_step`. Not at `before_action`.
@@ -339,10 +327,17 @@ pub enum Effect {
 }
 
 impl Effect {
-    fn texts(&self) -> Vec<&str> {
+    /// Its texts, each with the name of its field.
+    fn texts(&self) -> Vec<(&'static str, &str)> {
         match self {
-            Self::Say(text) | Self::Block(text) => vec![text],
-            Self::Rewrite { find, replace } => vec![find, replace],
+            Self::Say(text) => vec![("effect.say", text)],
+            Self::Block(text) => vec![("effect.block", text)],
+            Self::Rewrite { find, replace } => {
+                vec![
+                    ("effect.rewrite.find", find),
+                    ("effect.rewrite.replace", replace),
+                ]
+            }
         }
     }
 }
@@ -370,32 +365,38 @@ pub enum HarnessEdit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HarnessError {
-    /// More rules than [`MAX_RULES`].
-    #[error("an overlay has at most {MAX_RULES} rules, got: {got}")]
-    TooManyRules {
+    /// A list is longer than it may be.
+    #[error("`{at}` has at most {max} entries, got: {got}")]
+    TooMany {
+        /// The field.
+        at: String,
+        /// The most that it may hold.
+        max: usize,
         /// How many there are.
         got: usize,
     },
-    /// A text is longer than [`MAX_TEXT_CHARS`].
-    #[error("a text of `{at}` has at most {MAX_TEXT_CHARS} characters, got: {got}")]
+    /// A text is longer than it may be.
+    #[error("`{at}` has at most {max} characters, got: {got}")]
     TextTooLong {
-        /// The rule's name, `notes[i]` or `tools[i]`.
+        /// The field, for instance `overlay.rules[2].effect.say`.
         at: String,
+        /// The most that it may have.
+        max: usize,
         /// Its length in characters.
         got: usize,
     },
-    /// A condition nests deeper than [`MAX_DEPTH`], branches wider than [`MAX_BRANCHES`] or holds a text longer
-    /// than [`MAX_TEXT_CHARS`], or so do the counters that the rule adds to.
+    /// A condition nests deeper than [`MAX_DEPTH`], branches wider than [`MAX_BRANCHES`], has more than
+    /// [`MAX_CONDITION_PARTS`] parts or a text of more than [`MAX_TEXT_CHARS`] characters.
     #[error(
-        "the condition or counters of rule `{rule}` are too large: at most {MAX_DEPTH} deep and \
-         {MAX_BRANCHES} wide, texts at most {MAX_TEXT_CHARS} characters"
+        "`when` of rule `{rule}` is too large: at most {MAX_DEPTH} deep, {MAX_BRANCHES} wide, \
+         {MAX_CONDITION_PARTS} parts and {MAX_TEXT_CHARS} characters a text"
     )]
     ConditionTooLarge {
         /// The rule's name.
         rule: String,
     },
     /// An effect stands at a moment where it has no meaning.
-    #[error("rule `{rule}`: this effect cannot act at moment {moment:?}")]
+    #[error("`effect` of rule `{rule}` cannot act at moment {moment:?}")]
     EffectAtMoment {
         /// The rule's name.
         rule: String,
@@ -403,7 +404,7 @@ pub enum HarnessError {
         moment: Moment,
     },
     /// `max_fires` is outside 1 to 100.
-    #[error("rule `{rule}`: max_fires must be 1 to 100, got: {got}")]
+    #[error("`max_fires` of rule `{rule}` must be 1 to 100, got: {got}")]
     MaxFires {
         /// The rule's name.
         rule: String,
@@ -416,16 +417,13 @@ pub enum HarnessError {
     /// An edit names a rule that is not there.
     #[error("there is no rule of this name: {0}")]
     NoSuchRule(String),
-    /// A limit is zero.
-    #[error("limits must be at least 1")]
-    ZeroLimit,
-    /// A number or a count is larger than any harness needs.
-    #[error("{field} must be at most {most}, got: {got}")]
-    TooLarge {
-        /// The field; for a template its length in characters.
-        field: &'static str,
-        /// The bound.
-        most: usize,
+    /// A limit is zero, or more than [`MAX_TURNS`] or [`MAX_REPLY_TOKENS`].
+    #[error("`{at}` must be 1 to {max}, got: {got}")]
+    Limit {
+        /// The field.
+        at: String,
+        /// The largest value.
+        max: usize,
         /// The value.
         got: usize,
     },
@@ -505,25 +503,7 @@ impl HarnessSpec {
     /// # Errors
     /// [`HarnessError`] for the first bound that is broken.
     pub fn validate(&self) -> Result<(), HarnessError> {
-        let limits = self.limits();
-        if limits.max_turns == 0 || limits.max_reply_tokens == 0 {
-            return Err(HarnessError::ZeroLimit);
-        }
-        check_size("limits.max_turns", limits.max_turns, MAX_TURNS)?;
-        check_size(
-            "limits.max_reply_tokens",
-            limits.max_reply_tokens,
-            MAX_REPLY_TOKENS,
-        )?;
-        for (field, template) in [
-            ("base.system", &self.base.system),
-            ("base.task", &self.base.task),
-        ] {
-            check_size(field, template.chars().count(), MAX_TEMPLATE_CHARS)?;
-        }
-        check_tools(&self.base.tools)?;
-        check_tools(self.tools())?;
-        crate::rules::check_templates(&self.base)?;
+        self.base.validate()?;
         self.overlay.validate()
     }
 
@@ -561,33 +541,67 @@ impl HarnessSpec {
     }
 }
 
-impl Overlay {
-    /// Checks every bound of the overlay.
-    ///
-    /// # Errors
-    /// [`HarnessError`] for the first bound that is broken.
-    pub fn validate(&self) -> Result<(), HarnessError> {
-        let (rules, notes) = (&self.rules, &self.overrides.notes);
-        if rules.len() > MAX_RULES || notes.len() > MAX_RULES {
-            let got = rules.len().max(notes.len());
-            return Err(HarnessError::TooManyRules { got });
-        }
-        for (i, note) in notes.iter().enumerate() {
-            check_text(&format!("notes[{i}]"), note)?;
-        }
-        for (i, rule) in rules.iter().enumerate() {
-            rule.validate()?;
-            if rules[..i].iter().any(|r| r.name == rule.name) {
-                return Err(HarnessError::DuplicateRule(rule.name.clone()));
+impl BaseHarness {
+    fn validate(&self) -> Result<(), HarnessError> {
+        check_text("base.system", &self.system, MAX_TEMPLATE_CHARS)?;
+        check_text("base.task", &self.task, MAX_TEMPLATE_CHARS)?;
+        check_tools("base.tools", &self.tools)?;
+        self.limits.validate("base.limits")?;
+        crate::rules::check_templates(self)
+    }
+}
+
+impl Limits {
+    fn validate(&self, at: &str) -> Result<(), HarnessError> {
+        let fields = [
+            ("max_turns", MAX_TURNS, self.max_turns),
+            ("max_reply_tokens", MAX_REPLY_TOKENS, self.max_reply_tokens),
+        ];
+        for (name, max, got) in fields {
+            if !(1..=max).contains(&got) {
+                let at = format!("{at}.{name}");
+                return Err(HarnessError::Limit { at, max, got });
             }
         }
         Ok(())
     }
 }
 
+impl Overlay {
+    /// Checks every bound of the overlay.
+    ///
+    /// # Errors
+    /// [`HarnessError`] for the first bound that is broken.
+    pub fn validate(&self) -> Result<(), HarnessError> {
+        let (rules, overrides) = (&self.rules, &self.overrides);
+        check_len("overlay.rules", rules.len(), MAX_RULES)?;
+        check_len("overlay.overrides.notes", overrides.notes.len(), MAX_RULES)?;
+        for (i, note) in overrides.notes.iter().enumerate() {
+            check_text(
+                &format!("overlay.overrides.notes[{i}]"),
+                note,
+                MAX_TEXT_CHARS,
+            )?;
+        }
+        if let Some(tools) = &overrides.tools {
+            check_tools("overlay.overrides.tools", tools)?;
+        }
+        if let Some(limits) = overrides.limits {
+            limits.validate("overlay.overrides.limits")?;
+        }
+        for (i, rule) in rules.iter().enumerate() {
+            if rules[..i].iter().any(|r| r.name == rule.name) {
+                return Err(HarnessError::DuplicateRule(rule.name.clone()));
+            }
+            rule.validate(&format!("overlay.rules[{i}]"))?;
+        }
+        Ok(())
+    }
+}
+
 impl Rule {
-    fn validate(&self) -> Result<(), HarnessError> {
-        check_text(&self.name, &self.name)?;
+    fn validate(&self, at: &str) -> Result<(), HarnessError> {
+        check_text(&format!("{at}.name"), &self.name, MAX_TEXT_CHARS)?;
         let rule = || self.name.clone();
         if !(1..=100).contains(&self.max_fires) {
             let got = self.max_fires;
@@ -601,12 +615,16 @@ impl Rule {
                 moment,
             });
         }
-        for text in self.effect.texts() {
-            check_text(&self.name, text)?;
+        for (field, text) in self.effect.texts() {
+            check_text(&format!("{at}.{field}"), text, MAX_TEXT_CHARS)?;
         }
-        let counters_fit =
-            self.count.len() <= MAX_BRANCHES && self.count.iter().all(|c| fits(&c.counter));
-        if counters_fit && self.when.fits(MAX_DEPTH) {
+        check_len(&format!("{at}.count"), self.count.len(), MAX_BRANCHES)?;
+        for (i, update) in self.count.iter().enumerate() {
+            let at = format!("{at}.count[{i}].counter");
+            check_text(&at, &update.counter, MAX_TEXT_CHARS)?;
+        }
+        let mut n_left = MAX_CONDITION_PARTS;
+        if self.when.fits(MAX_DEPTH, &mut n_left) {
             Ok(())
         } else {
             Err(HarnessError::ConditionTooLarge { rule: rule() })
@@ -615,19 +633,21 @@ impl Rule {
 }
 
 impl Condition {
-    /// Whether the tree is at most `depth` deep and its branches and texts are within bounds.
-    fn fits(&self, depth: usize) -> bool {
-        if depth == 0 {
+    /// Whether the tree is at most `depth` deep and its branches and texts are within bounds; `n_left` more
+    /// parts may follow.
+    fn fits(&self, depth: usize, n_left: &mut usize) -> bool {
+        if depth == 0 || *n_left == 0 {
             return false;
         }
+        *n_left -= 1;
         match self {
             Self::All(parts) | Self::Any(parts) => {
-                parts.len() <= MAX_BRANCHES && parts.iter().all(|p| p.fits(depth - 1))
+                parts.len() <= MAX_BRANCHES && parts.iter().all(|p| p.fits(depth - 1, n_left))
             }
-            Self::Not(part) => part.fits(depth - 1),
-            Self::Contains { value, text } => value.fits() && fits(text),
+            Self::Not(part) => part.fits(depth - 1, n_left),
             Self::Compare { left, right, .. } => left.fits() && right.fits(),
-            Self::Predicate(name) => fits(name),
+            Self::Contains { value, text } => value.fits() && is_short(text),
+            Self::Predicate(name) => is_short(name),
             Self::Always => true,
         }
     }
@@ -636,36 +656,39 @@ impl Condition {
 impl Operand {
     fn fits(&self) -> bool {
         match self {
-            Self::Fact(text) | Self::Counter(text) | Self::Literal(Fact::Text(text)) => fits(text),
+            Self::Fact(text) | Self::Counter(text) | Self::Literal(Fact::Text(text)) => {
+                is_short(text)
+            }
             _ => true,
         }
     }
 }
 
-fn fits(text: &str) -> bool {
+fn is_short(text: &str) -> bool {
     text.chars().count() <= MAX_TEXT_CHARS
 }
 
-fn check_size(field: &'static str, got: usize, most: usize) -> Result<(), HarnessError> {
-    if got <= most {
-        Ok(())
-    } else {
-        Err(HarnessError::TooLarge { field, most, got })
+fn check_tools(at: &str, tools: &[String]) -> Result<(), HarnessError> {
+    check_len(at, tools.len(), MAX_TOOLS)?;
+    for (i, tool) in tools.iter().enumerate() {
+        check_text(&format!("{at}[{i}]"), tool, MAX_TEXT_CHARS)?;
     }
+    Ok(())
 }
 
-fn check_tools(tools: &[String]) -> Result<(), HarnessError> {
-    check_size("tools", tools.len(), MAX_TOOLS)?;
-    let mut tools = tools.iter().enumerate();
-    tools.try_for_each(|(i, tool)| check_text(&format!("tools[{i}]"), tool))
+fn check_len(at: &str, got: usize, max: usize) -> Result<(), HarnessError> {
+    if got <= max {
+        return Ok(());
+    }
+    let at = at.to_owned();
+    Err(HarnessError::TooMany { at, max, got })
 }
 
-fn check_text(at: &str, text: &str) -> Result<(), HarnessError> {
+fn check_text(at: &str, text: &str, max: usize) -> Result<(), HarnessError> {
     let got = text.chars().count();
-    if got <= MAX_TEXT_CHARS {
-        Ok(())
-    } else {
-        let at = at.chars().take(60).collect();
-        Err(HarnessError::TextTooLong { at, got })
+    if got <= max {
+        return Ok(());
     }
+    let at = at.to_owned();
+    Err(HarnessError::TextTooLong { at, max, got })
 }

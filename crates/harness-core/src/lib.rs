@@ -6,6 +6,7 @@
 //! - [`schema`]: JSON Schemas for models that answer in a strict mode;
 //! - [`policy`], [`environment`], [`chat`]: the traits that users implement;
 //! - [`executor`]: attempts, many in flight;
+//! - [`trajectory_file`], [`journal`]: trajectories on disk, whole or as they happen;
 //! - `testing` (feature): scripted policies, a byte codec, a toy environment, and checks of your own.
 //!
 //! It knows neither pools nor GRPO nor any benchmark.
@@ -19,6 +20,8 @@ pub mod executor;
 pub mod group;
 pub mod harness;
 pub mod ids;
+pub mod journal;
+mod lines;
 pub mod message;
 pub mod outcome;
 pub mod policy;
@@ -29,6 +32,8 @@ pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod trajectory;
+pub mod trajectory_file;
+mod world;
 
 pub use chat::{ChatError, ChatModel, ChatReply, ChatRequest};
 pub use environment::{
@@ -42,6 +47,8 @@ pub use harness::{
     Operand, Overlay, Overrides, Rule,
 };
 pub use ids::{GroupId, HarnessId, IdError, PolicyVersion, RolloutId, RunId, ScenarioId, TaskId};
+pub use journal::{FileJournal, Journal, JournalEntry, Recovered, read_journal};
+pub use lines::{FileError, MAX_LINE_BYTES};
 pub use message::{Message, Role, Scope};
 pub use outcome::{Outcome, Verdict};
 pub use policy::{
@@ -50,6 +57,7 @@ pub use policy::{
 pub use seed::Seed;
 pub use task::{Split, Task};
 pub use trajectory::{
-    RolloutRole, Segment, SegmentKind, Sequence, TRAJECTORY_SCHEMA_VERSION, Trajectory, Turn,
-    Unprojectable,
+    InvalidTrajectory, RolloutRole, Segment, SegmentKind, Sequence, TRAJECTORY_SCHEMA_VERSION,
+    Trajectory, Turn, Unprojectable,
 };
+pub use trajectory_file::{TrajectoryReader, TrajectoryWriter};

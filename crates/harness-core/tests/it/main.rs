@@ -1,5 +1,9 @@
-//! Behaviour of the executor, of overlays and of projection, over the toy world.
+//! Behaviour of the executor, of overlays, of projection and of files, over the toy world.
 
 mod conformance;
 mod executor;
+mod faults;
+mod journal;
 mod overlay;
+mod trajectory_file;
+mod untrusted;
