@@ -220,6 +220,20 @@ pub struct Rule {
     pub count: Vec<CounterUpdate>,
 }
 
+impl Rule {
+    /// A rule that acts at most once in an episode and counts nothing. Its bounds are checked where it is applied.
+    pub fn new(name: impl Into<String>, moment: Moment, when: Condition, effect: Effect) -> Self {
+        Self {
+            name: name.into(),
+            moment,
+            when,
+            effect,
+            max_fires: one(),
+            count: Vec::new(),
+        }
+    }
+}
+
 const fn one() -> u32 {
     1
 }

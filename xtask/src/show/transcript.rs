@@ -393,7 +393,6 @@ fn value(fact: &Fact) -> String {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use expect_test::{Expect, expect};
     use harness_core::testing::{ByteCodec, ScriptedPolicy, ToyMaker, toy_task};
@@ -492,11 +491,9 @@ mod tests {
             seed: Seed::new(1),
         };
         let options = ExecOptions {
-            run_id: RunId::new("test").unwrap(),
-            temperature: 1.0,
             max_in_flight: 1,
-            rollout_timeout: Duration::from_mins(1),
             retries: 0,
+            ..ExecOptions::new(RunId::new("test").unwrap())
         };
         run_jobs(
             vec![Box::new(policy)],
