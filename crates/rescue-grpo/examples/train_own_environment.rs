@@ -1,5 +1,5 @@
 //! Your own environment and base harness, trained with rescue-GRPO on the processor, in seconds:
-//! `cargo run -p rescue-grpo --example own_environment`.
+//! `cargo run -p rescue-grpo --example train_own_environment`.
 //!
 //! Four locks, each opened by one letter. The policy has learnt to say what a note tells it, and `a` without a
 //! note: under the base it opens one lock of four, and GRPO alone ends with two (`RescueMode::Off`). Each
