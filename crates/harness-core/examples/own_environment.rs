@@ -1,9 +1,8 @@
 //! Your own environment, a base harness, and a policy that the executor runs in it:
 //! `cargo run -p harness-core --example own_environment`.
 //!
-//! The world hides a number and answers guesses by `higher` or `lower`. The policy is scripted and halves the
-//! range; a language model would stand behind the same trait. One number is out of
-//! its range: that attempt fails at the harness's turn limit.
+//! The world hides a number and answers guesses by `higher` or `lower`. The policy is a script that halves the
+//! range, where a language model would stand. One number is out of range: that attempt ends at the turn limit.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -59,10 +58,6 @@ impl Environment for Guessing {
 /// Makes a world for each attempt.
 const WORLDS: fn() -> Result<Box<dyn Environment>, EnvError> = || Ok(Box::<Guessing>::default());
 
-fn task(number: u64) -> Arc<Task> {
-    Arc::new(toy_task(number, &number.to_string()))
-}
-
 /// What the policy says: the middle of what the answers so far leave.
 fn halve(context: &str, _seed: Seed) -> String {
     let (mut low, mut high) = (1, 100);
@@ -82,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         system: "Answer with a number from 1 to {{ largest }}.".into(),
         ..BaseHarness::default()
     });
-    let tasks = [37, 88, 101].map(task);
+    let tasks = [37, 88, 101].map(|n| Arc::new(toy_task(n, &n.to_string())));
     let jobs = Job::groups("show", &tasks, &harness, 1, RolloutRole::Eval, Seed::new(1))?;
     let policy = Box::new(ScriptedPolicy::new(halve));
     let options = ExecOptions::new(RunId::new("example")?);
@@ -98,5 +93,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn it_runs_and_its_environment_keeps_the_contract() {
     main().unwrap();
     let found = [Action::Text("50".into()), Action::Text("37".into())];
-    harness_core::testing::conformance::check_environment(&WORLDS, &task(37), &found);
+    harness_core::testing::conformance::check_environment(&WORLDS, &toy_task(37, "37"), &found);
 }
