@@ -231,8 +231,8 @@ impl RescueEvidence {
     /// that no executor of this workspace runs. Turns and tokens count as 0 and no rule as fired; whoever knows
     /// them sets them in `rows`.
     pub fn from_solved(
-        context: RouteContext,
-        harness: HarnessId,
+        context: &RouteContext,
+        harness: &HarnessId,
         attempts: impl IntoIterator<Item = (RolloutId, bool)>,
     ) -> Self {
         let row = |(rollout, solved)| EvidenceRow {

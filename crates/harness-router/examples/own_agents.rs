@@ -62,8 +62,8 @@ fn run_agent(context: &RouteContext, sibling: &Sibling) -> Result<RescueEvidence
     };
     let attempts = (0..4).map(attempt).collect::<Result<Vec<_>>>()?;
     Ok(RescueEvidence::from_solved(
-        context.clone(),
-        sibling.id(),
+        context,
+        &sibling.id(),
         attempts,
     ))
 }

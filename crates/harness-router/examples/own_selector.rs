@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .into_iter()
                 .map(|r| r.map(|r| (r, rescues)))
                 .collect();
-            let evidence = RescueEvidence::from_solved(context.clone(), id.clone(), attempts?);
+            let evidence = RescueEvidence::from_solved(&context, &id, attempts?);
             println!(
                 "step {step}: {id} solved {} of {}",
                 evidence.solved, evidence.attempts

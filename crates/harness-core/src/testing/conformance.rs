@@ -121,7 +121,7 @@ pub fn check_policy(policy: &mut dyn Policy, codec: &dyn Codec) {
 
     let version = caller.policy.version();
     let firsts = ["one", "two", "three"].map(|text| ask(text, prompt(text), 1.0));
-    let together = caller.answers(firsts.to_vec());
+    let together = caller.answers(&firsts);
     let next = codec.encode_next(&[Message::new(Role::Observation, "go on")]);
     let second = caller.answer(ask("one", next.clone(), 1.0));
     caller.policy.release(&firsts[0].rollout);
@@ -229,17 +229,17 @@ impl Caller<'_> {
 
     #[track_caller]
     fn answer(&mut self, request: Request) -> Generation {
-        self.answers(vec![request]).remove(0)
+        self.answers(&[request]).remove(0)
     }
 
     /// The answers, in the order of the requests.
     #[track_caller]
-    fn answers(&mut self, requests: Vec<Request>) -> Vec<Generation> {
-        for request in &requests {
+    fn answers(&mut self, requests: &[Request]) -> Vec<Generation> {
+        for request in requests {
             let got = self.policy.submit(request.clone());
             assert_eq!(got, Ok(()), "policy: a good request is refused");
         }
-        let answers = self.wait(&requests).into_iter().zip(&requests);
+        let answers = self.wait(requests).into_iter().zip(requests);
         let check = |(answer, request): (Result<Generation, PolicyError>, &Request)| {
             let answer =
                 answer.unwrap_or_else(|error| panic!("policy: a good request fails: {error}"));
@@ -357,7 +357,7 @@ pub fn check_environment(envs: &dyn MakeEnvironment, task: &Task, solution: &[Ac
         },
     ];
     for action in unreadable {
-        let got = play(env.as_mut(), task, &[action.clone()]);
+        let got = play(env.as_mut(), task, std::slice::from_ref(&action));
         let text: String = got.steps[0].observation.iter().map(Part::text).collect();
         assert!(
             !text.is_empty(),
@@ -397,7 +397,9 @@ fn play(env: &mut dyn Environment, task: &Task, actions: &[Action]) -> Episode {
         steps.push(step.unwrap_or_else(|error| panic!("environment: {action:?} fails: {error}")));
         facts.push(env.predicates());
     }
-    facts.iter().for_each(|now| check_facts(&facts[0], now));
+    for now in &facts {
+        check_facts(&facts[0], now);
+    }
     let verdict = env
         .evaluate(never)
         .unwrap_or_else(|error| panic!("environment: `evaluate` fails: {error}"));
