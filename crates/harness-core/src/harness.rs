@@ -15,8 +15,18 @@ pub const MAX_TEXT_CHARS: usize = 900;
 pub const MAX_RULES: usize = 12;
 /// Deepest nesting of a condition.
 pub const MAX_DEPTH: usize = 8;
-/// Most parts in one `all` or `any`.
+/// Most parts in one `all` or `any`, and most counters that one rule adds to.
 pub const MAX_BRANCHES: usize = 16;
+/// Most parts of a whole condition, branches included.
+pub const MAX_CONDITION_PARTS: usize = 128;
+/// Longest template of a base, in characters.
+pub const MAX_TEMPLATE_CHARS: usize = 100_000;
+/// Most tools in a list.
+pub const MAX_TOOLS: usize = 1000;
+/// Most turns that limits may allow.
+pub const MAX_TURNS: usize = 10_000;
+/// Most tokens in one reply that limits may allow.
+pub const MAX_REPLY_TOKENS: usize = 1_000_000;
 
 /// A whole harness: a base and what a sibling lays over it.
 ///
@@ -226,7 +236,7 @@ pub struct CounterUpdate {
 
 /// A condition tree.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
     /// Holds always.
     #[default]
@@ -300,7 +310,7 @@ pub enum Comparison {
 
 /// What a rule does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Effect {
     /// Says a text: added to the system text at `on_start`, a message before the turn at `before_turn`, a
     /// hint after the observation at `after_step`. Not at `before_action`.
@@ -317,10 +327,17 @@ pub enum Effect {
 }
 
 impl Effect {
-    fn texts(&self) -> Vec<&str> {
+    /// Its texts, each with the name of its field.
+    fn texts(&self) -> Vec<(&'static str, &str)> {
         match self {
-            Self::Say(text) | Self::Block(text) => vec![text],
-            Self::Rewrite { find, replace } => vec![find, replace],
+            Self::Say(text) => vec![("effect.say", text)],
+            Self::Block(text) => vec![("effect.block", text)],
+            Self::Rewrite { find, replace } => {
+                vec![
+                    ("effect.rewrite.find", find),
+                    ("effect.rewrite.replace", replace),
+                ]
+            }
         }
     }
 }
@@ -348,30 +365,38 @@ pub enum HarnessEdit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HarnessError {
-    /// More rules than [`MAX_RULES`].
-    #[error("an overlay has at most {MAX_RULES} rules, got: {got}")]
-    TooManyRules {
+    /// A list is longer than it may be.
+    #[error("`{at}` has at most {max} entries, got: {got}")]
+    TooMany {
+        /// The field.
+        at: String,
+        /// The most that it may hold.
+        max: usize,
         /// How many there are.
         got: usize,
     },
-    /// A text is longer than [`MAX_TEXT_CHARS`].
-    #[error("a text of rule or note `{at}` has at most {MAX_TEXT_CHARS} characters, got: {got}")]
+    /// A text is longer than it may be.
+    #[error("`{at}` has at most {max} characters, got: {got}")]
     TextTooLong {
-        /// The rule's name or `notes[i]`.
+        /// The field, for instance `overlay.rules[2].effect.say`.
         at: String,
+        /// The most that it may have.
+        max: usize,
         /// Its length in characters.
         got: usize,
     },
-    /// A condition nests deeper than [`MAX_DEPTH`] or branches wider than [`MAX_BRANCHES`].
+    /// A condition nests deeper than [`MAX_DEPTH`], branches wider than [`MAX_BRANCHES`], has more than
+    /// [`MAX_CONDITION_PARTS`] parts or a text of more than [`MAX_TEXT_CHARS`] characters.
     #[error(
-        "the condition of rule `{rule}` is too large: at most {MAX_DEPTH} deep and {MAX_BRANCHES} wide"
+        "`when` of rule `{rule}` is too large: at most {MAX_DEPTH} deep, {MAX_BRANCHES} wide, \
+         {MAX_CONDITION_PARTS} parts and {MAX_TEXT_CHARS} characters a text"
     )]
     ConditionTooLarge {
         /// The rule's name.
         rule: String,
     },
     /// An effect stands at a moment where it has no meaning.
-    #[error("rule `{rule}`: this effect cannot act at moment {moment:?}")]
+    #[error("`effect` of rule `{rule}` cannot act at moment {moment:?}")]
     EffectAtMoment {
         /// The rule's name.
         rule: String,
@@ -379,7 +404,7 @@ pub enum HarnessError {
         moment: Moment,
     },
     /// `max_fires` is outside 1 to 100.
-    #[error("rule `{rule}`: max_fires must be 1 to 100, got: {got}")]
+    #[error("`max_fires` of rule `{rule}` must be 1 to 100, got: {got}")]
     MaxFires {
         /// The rule's name.
         rule: String,
@@ -392,9 +417,16 @@ pub enum HarnessError {
     /// An edit names a rule that is not there.
     #[error("there is no rule of this name: {0}")]
     NoSuchRule(String),
-    /// A limit is zero.
-    #[error("limits must be at least 1")]
-    ZeroLimit,
+    /// A limit is zero, or more than [`MAX_TURNS`] or [`MAX_REPLY_TOKENS`].
+    #[error("`{at}` must be 1 to {max}, got: {got}")]
+    Limit {
+        /// The field.
+        at: String,
+        /// The largest value.
+        max: usize,
+        /// The value.
+        got: usize,
+    },
     /// A template cannot be parsed or rendered.
     #[error("template of the {which} message: {reason}")]
     Template {
@@ -471,11 +503,7 @@ impl HarnessSpec {
     /// # Errors
     /// [`HarnessError`] for the first bound that is broken.
     pub fn validate(&self) -> Result<(), HarnessError> {
-        let limits = self.limits();
-        if limits.max_turns == 0 || limits.max_reply_tokens == 0 {
-            return Err(HarnessError::ZeroLimit);
-        }
-        crate::rules::check_templates(&self.base)?;
+        self.base.validate()?;
         self.overlay.validate()
     }
 
@@ -513,32 +541,67 @@ impl HarnessSpec {
     }
 }
 
+impl BaseHarness {
+    fn validate(&self) -> Result<(), HarnessError> {
+        check_text("base.system", &self.system, MAX_TEMPLATE_CHARS)?;
+        check_text("base.task", &self.task, MAX_TEMPLATE_CHARS)?;
+        check_tools("base.tools", &self.tools)?;
+        self.limits.validate("base.limits")?;
+        crate::rules::check_templates(self)
+    }
+}
+
+impl Limits {
+    fn validate(&self, at: &str) -> Result<(), HarnessError> {
+        let fields = [
+            ("max_turns", MAX_TURNS, self.max_turns),
+            ("max_reply_tokens", MAX_REPLY_TOKENS, self.max_reply_tokens),
+        ];
+        for (name, max, got) in fields {
+            if !(1..=max).contains(&got) {
+                let at = format!("{at}.{name}");
+                return Err(HarnessError::Limit { at, max, got });
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Overlay {
     /// Checks every bound of the overlay.
     ///
     /// # Errors
     /// [`HarnessError`] for the first bound that is broken.
     pub fn validate(&self) -> Result<(), HarnessError> {
-        let (rules, notes) = (&self.rules, &self.overrides.notes);
-        if rules.len() > MAX_RULES || notes.len() > MAX_RULES {
-            let got = rules.len().max(notes.len());
-            return Err(HarnessError::TooManyRules { got });
+        let (rules, overrides) = (&self.rules, &self.overrides);
+        check_len("overlay.rules", rules.len(), MAX_RULES)?;
+        check_len("overlay.overrides.notes", overrides.notes.len(), MAX_RULES)?;
+        for (i, note) in overrides.notes.iter().enumerate() {
+            check_text(
+                &format!("overlay.overrides.notes[{i}]"),
+                note,
+                MAX_TEXT_CHARS,
+            )?;
         }
-        for (i, note) in notes.iter().enumerate() {
-            check_text(&format!("notes[{i}]"), note)?;
+        if let Some(tools) = &overrides.tools {
+            check_tools("overlay.overrides.tools", tools)?;
+        }
+        if let Some(limits) = overrides.limits {
+            limits.validate("overlay.overrides.limits")?;
         }
         for (i, rule) in rules.iter().enumerate() {
             if rules[..i].iter().any(|r| r.name == rule.name) {
                 return Err(HarnessError::DuplicateRule(rule.name.clone()));
             }
-            rule.validate()?;
+            rule.validate(&format!("overlay.rules[{i}]"))?;
         }
         Ok(())
     }
 }
 
 impl Rule {
-    fn validate(&self) -> Result<(), HarnessError> {
+    fn validate(&self, at: &str) -> Result<(), HarnessError> {
+        check_text(&format!("{at}.name"), &self.name, MAX_TEXT_CHARS)?;
         let rule = || self.name.clone();
         if !(1..=100).contains(&self.max_fires) {
             let got = self.max_fires;
@@ -552,11 +615,16 @@ impl Rule {
                 moment,
             });
         }
-        check_text(&self.name, &self.name)?;
-        for text in self.effect.texts() {
-            check_text(&self.name, text)?;
+        for (field, text) in self.effect.texts() {
+            check_text(&format!("{at}.{field}"), text, MAX_TEXT_CHARS)?;
         }
-        if self.when.fits(MAX_DEPTH) {
+        check_len(&format!("{at}.count"), self.count.len(), MAX_BRANCHES)?;
+        for (i, update) in self.count.iter().enumerate() {
+            let at = format!("{at}.count[{i}].counter");
+            check_text(&at, &update.counter, MAX_TEXT_CHARS)?;
+        }
+        let mut n_left = MAX_CONDITION_PARTS;
+        if self.when.fits(MAX_DEPTH, &mut n_left) {
             Ok(())
         } else {
             Err(HarnessError::ConditionTooLarge { rule: rule() })
@@ -565,28 +633,62 @@ impl Rule {
 }
 
 impl Condition {
-    /// Whether the tree is at most `depth` deep and its branches and texts are within bounds.
-    fn fits(&self, depth: usize) -> bool {
-        if depth == 0 {
+    /// Whether the tree is at most `depth` deep and its branches and texts are within bounds; `n_left` more
+    /// parts may follow.
+    fn fits(&self, depth: usize, n_left: &mut usize) -> bool {
+        if depth == 0 || *n_left == 0 {
             return false;
         }
+        *n_left -= 1;
         match self {
             Self::All(parts) | Self::Any(parts) => {
-                parts.len() <= MAX_BRANCHES && parts.iter().all(|p| p.fits(depth - 1))
+                parts.len() <= MAX_BRANCHES && parts.iter().all(|p| p.fits(depth - 1, n_left))
             }
-            Self::Not(part) => part.fits(depth - 1),
-            Self::Contains { text, .. } => text.chars().count() <= MAX_TEXT_CHARS,
-            Self::Always | Self::Compare { .. } | Self::Predicate(_) => true,
+            Self::Not(part) => part.fits(depth - 1, n_left),
+            Self::Compare { left, right, .. } => left.fits() && right.fits(),
+            Self::Contains { value, text } => value.fits() && is_short(text),
+            Self::Predicate(name) => is_short(name),
+            Self::Always => true,
         }
     }
 }
 
-fn check_text(at: &str, text: &str) -> Result<(), HarnessError> {
-    let got = text.chars().count();
-    if got <= MAX_TEXT_CHARS {
-        Ok(())
-    } else {
-        let at = at.chars().take(60).collect();
-        Err(HarnessError::TextTooLong { at, got })
+impl Operand {
+    fn fits(&self) -> bool {
+        match self {
+            Self::Fact(text) | Self::Counter(text) | Self::Literal(Fact::Text(text)) => {
+                is_short(text)
+            }
+            _ => true,
+        }
     }
+}
+
+fn is_short(text: &str) -> bool {
+    text.chars().count() <= MAX_TEXT_CHARS
+}
+
+fn check_tools(at: &str, tools: &[String]) -> Result<(), HarnessError> {
+    check_len(at, tools.len(), MAX_TOOLS)?;
+    for (i, tool) in tools.iter().enumerate() {
+        check_text(&format!("{at}[{i}]"), tool, MAX_TEXT_CHARS)?;
+    }
+    Ok(())
+}
+
+fn check_len(at: &str, got: usize, max: usize) -> Result<(), HarnessError> {
+    if got <= max {
+        return Ok(());
+    }
+    let at = at.to_owned();
+    Err(HarnessError::TooMany { at, max, got })
+}
+
+fn check_text(at: &str, text: &str, max: usize) -> Result<(), HarnessError> {
+    let got = text.chars().count();
+    if got <= max {
+        return Ok(());
+    }
+    let at = at.to_owned();
+    Err(HarnessError::TextTooLong { at, max, got })
 }

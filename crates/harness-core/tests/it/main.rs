@@ -2,3 +2,4 @@
 
 mod executor;
 mod overlay;
+mod untrusted;
