@@ -6,6 +6,7 @@
 //! - [`schema`]: JSON Schemas for models that answer in a strict mode;
 //! - [`policy`], [`environment`], [`chat`]: the traits that users implement;
 //! - [`executor`]: attempts, many in flight;
+//! - [`trajectory_file`]: trajectories on disk;
 //! - `testing` (feature): scripted policies, a byte codec and a toy environment.
 //!
 //! It knows neither pools nor GRPO nor any benchmark.
@@ -18,6 +19,7 @@ pub mod executor;
 pub mod group;
 pub mod harness;
 pub mod ids;
+mod lines;
 pub mod message;
 pub mod outcome;
 pub mod policy;
@@ -28,6 +30,7 @@ pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod trajectory;
+pub mod trajectory_file;
 
 pub use chat::{ChatError, ChatModel, ChatReply, ChatRequest};
 pub use environment::{
@@ -41,6 +44,7 @@ pub use harness::{
     Operand, Overlay, Overrides, Rule,
 };
 pub use ids::{GroupId, HarnessId, IdError, PolicyVersion, RolloutId, RunId, ScenarioId, TaskId};
+pub use lines::{FileError, MAX_LINE_BYTES};
 pub use message::{Message, Role, Scope};
 pub use outcome::{Outcome, Verdict};
 pub use policy::{
@@ -49,6 +53,7 @@ pub use policy::{
 pub use seed::Seed;
 pub use task::{Split, Task};
 pub use trajectory::{
-    RolloutRole, Segment, SegmentKind, Sequence, TRAJECTORY_SCHEMA_VERSION, Trajectory, Turn,
-    Unprojectable,
+    InvalidTrajectory, RolloutRole, Segment, SegmentKind, Sequence, TRAJECTORY_SCHEMA_VERSION,
+    Trajectory, Turn, Unprojectable,
 };
+pub use trajectory_file::{TrajectoryReader, TrajectoryWriter};

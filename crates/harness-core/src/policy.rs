@@ -45,8 +45,9 @@ impl Deadline {
 }
 
 /// How tokens are drawn. There is no top-k or top-p: they bias every importance ratio by the kept mass
-/// (bug report G23).
+/// (bug report G23); a record that states one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// Temperature, `>= 0`; 0 is greedy (the lowest id wins a tie). Log-probs are always those of the
     /// distribution at temperature 1.

@@ -3,14 +3,14 @@
 //! A trajectory is a list of [`Segment`]s. Text is kept beside them as a view and never encoded again.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::environment::Fact;
 use crate::ids::{GroupId, HarnessId, PolicyVersion, RolloutId, RunId, TaskId};
 use crate::message::Scope;
 use crate::outcome::Outcome;
 use crate::policy::Sampling;
-use crate::task::Split;
+use crate::task::{Split, Task};
 
 /// The version of the record that this code writes.
 pub const TRAJECTORY_SCHEMA_VERSION: u32 = 1;
@@ -44,6 +44,7 @@ pub enum SegmentKind {
 
 /// A run of token ids of one kind and scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Segment {
     /// Sampled or not.
     pub kind: SegmentKind,
@@ -51,13 +52,25 @@ pub struct Segment {
     pub scope: Scope,
     /// Token ids.
     pub ids: Vec<u32>,
-    /// Log-probabilities in nats at temperature 1, as long as `ids` if sampled, else empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Log-probabilities in nats at temperature 1, as long as `ids` if sampled, else empty. One that the engine
+    /// did not give is NaN, `null` in files (bug report G24): see [`Trajectory::n_missing_logprobs`].
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_nan"
+    )]
+    #[schemars(with = "Vec<Option<f32>>")]
     pub logprobs: Vec<f32>,
+}
+
+fn null_as_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
+    let given = Vec::<Option<f32>>::deserialize(from)?;
+    Ok(given.into_iter().map(|p| p.unwrap_or(f32::NAN)).collect())
 }
 
 /// One turn: what the policy wrote and what came back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Turn {
     /// Messages before the turn, the policy's opening and words, and what came back, in context order.
     pub segments: Vec<Segment>,
@@ -79,8 +92,11 @@ pub struct Turn {
     pub facts: crate::environment::Facts,
 }
 
-/// One attempt, as it is kept: one JSON object a line.
+/// One attempt, as it is kept: one JSON object a line. An unknown field is an error, since a misspelt one
+/// would else be read as missing; `hash` belongs to the line and is read by
+/// [`TrajectoryReader`](crate::TrajectoryReader).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Trajectory {
     /// [`TRAJECTORY_SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -154,7 +170,117 @@ pub struct Unprojectable {
     pub reason: String,
 }
 
+/// A field of a trajectory contradicts another or has a value that it may not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("field `{field}` {problem}")]
+pub struct InvalidTrajectory {
+    /// The field, for instance `turns[2].segments[0].logprobs`.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
 impl Trajectory {
+    /// A record that holds nothing but what it is about and how it ended: policy version and attempt 0, role
+    /// [`RolloutRole::Base`], temperature 1, everything else empty. For agents that drive themselves; all
+    /// fields are public.
+    ///
+    /// # Example
+    /// ```
+    /// # use harness_core::{BaseHarness, GroupId, HarnessSpec, Outcome, RolloutId, RolloutRole, RunId, Trajectory};
+    /// # let task = harness_core::testing::toy_task(1, "7");
+    /// let harness = HarnessSpec::base(BaseHarness::default());
+    /// let mine = Trajectory {
+    ///     role: RolloutRole::Eval,
+    ///     reward: Some(1.0),
+    ///     ..Trajectory::new(
+    ///         RunId::new("monday")?,
+    ///         RolloutId::new("r0")?,
+    ///         GroupId::new("g0")?,
+    ///         &task,
+    ///         harness.id(),
+    ///         Outcome::Solved,
+    ///     )
+    /// };
+    /// assert!(mine.validate().is_ok());
+    /// # Ok::<(), harness_core::IdError>(())
+    /// ```
+    pub fn new(
+        run_id: RunId,
+        rollout_id: RolloutId,
+        group_id: GroupId,
+        task: &Task,
+        harness_id: HarnessId,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            schema_version: TRAJECTORY_SCHEMA_VERSION,
+            run_id,
+            rollout_id,
+            group_id,
+            task_id: task.id.clone(),
+            env: task.env.clone(),
+            split: task.split,
+            harness_id,
+            policy_version: PolicyVersion::default(),
+            attempt: 0,
+            role: RolloutRole::Base,
+            outcome,
+            reward: None,
+            prompt: Vec::new(),
+            turns: Vec::new(),
+            error: None,
+            rule_errors: 0,
+            unprojectable: None,
+            sampling: Sampling {
+                temperature: 1.0,
+                max_new_tokens: 0,
+            },
+            started: None,
+            ended: None,
+        }
+    }
+
+    /// Checks what types cannot: that each sampled segment has as many log-probs as ids and no other has any,
+    /// that numbers are finite, and that an attempt which says nothing about the policy has no reward (bug
+    /// report F1). A missing log-prob is allowed.
+    ///
+    /// # Errors
+    /// [`InvalidTrajectory`] for the first field that breaks this.
+    pub fn validate(&self) -> Result<(), InvalidTrajectory> {
+        let require = |holds: bool, field: &str, problem: String| {
+            let field = field.to_owned();
+            holds
+                .then_some(())
+                .ok_or(InvalidTrajectory { field, problem })
+        };
+        let is_known = (1..=TRAJECTORY_SCHEMA_VERSION).contains(&self.schema_version);
+        let got = self.schema_version;
+        require(is_known, "schema_version", format!("is no version: {got}"))?;
+        let temperature = self.sampling.temperature;
+        let is_usable = temperature >= 0.0 && temperature.is_finite();
+        let problem = format!("must be finite and not negative, got: {temperature}");
+        require(is_usable, "sampling.temperature", problem)?;
+        if let Some(reward) = self.reward {
+            let problem = format!("must be finite, got: {reward}");
+            require(reward.is_finite(), "reward", problem)?;
+            let problem = format!("must be null after `{}`", self.outcome.as_str());
+            require(self.outcome.is_valid(), "reward", problem)?;
+        }
+        check_segments("prompt", &self.prompt)?;
+        for (i, turn) in self.turns.iter().enumerate() {
+            check_segments(&format!("turns[{i}].segments"), &turn.segments)?;
+        }
+        Ok(())
+    }
+
+    /// Sampled tokens whose log-prob the engine did not give (bug report G24): NaN here, `null` in files. A
+    /// trainer takes importance ratio 1 for them.
+    pub fn n_missing_logprobs(&self) -> usize {
+        let logprobs = self.segments().flat_map(|s| &s.logprobs);
+        logprobs.filter(|p| p.is_nan()).count()
+    }
+
     /// Every segment in order.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.prompt
@@ -222,4 +348,24 @@ impl Trajectory {
         }
         out
     }
+}
+
+fn check_segments(at: &str, segments: &[Segment]) -> Result<(), InvalidTrajectory> {
+    for (i, segment) in segments.iter().enumerate() {
+        let (n_ids, got) = (segment.ids.len(), segment.logprobs.len());
+        let expected = match segment.kind {
+            SegmentKind::Sampled => n_ids,
+            SegmentKind::Context => 0,
+        };
+        let problem = if got != expected {
+            format!("must hold as many log-probs as sampled ids, expected {expected}, got: {got}")
+        } else if segment.logprobs.iter().any(|p| p.is_infinite()) {
+            "must be finite or null".into()
+        } else {
+            continue;
+        };
+        let field = format!("{at}[{i}].logprobs");
+        return Err(InvalidTrajectory { field, problem });
+    }
+    Ok(())
 }
