@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ids::TaskId;
 use crate::outcome::Verdict;
 use crate::policy::Deadline;
 use crate::task::Task;
@@ -96,11 +97,14 @@ pub enum EnvError {
     /// The deadline passed.
     #[error("the deadline passed")]
     Deadline,
+    /// A call panicked. The executor says so; no environment needs to.
+    #[error("the environment panicked: {0}")]
+    Panicked(String),
     /// The task does not belong to this environment or its data cannot be read.
     #[error("unusable task {task}: {reason}")]
     BadTask {
-        /// The task's id.
-        task: String,
+        /// The task.
+        task: TaskId,
         /// What is wrong with it.
         reason: String,
     },
@@ -111,6 +115,11 @@ pub enum EnvError {
 /// Call order: `reset`, then `step` until it says `done` or a limit is reached, then `evaluate` once.
 /// `predicates` may be called at any time after `reset`. A failure that the agent caused is an observation
 /// with [`Part::Error`], never an `Err`; so is an action of a kind that this world does not read.
+///
+/// After an `Err` or a panic the environment is thrown away: no method is called again.
+///
+/// A call must come back soon after its deadline: nothing can interrupt it, and what else its thread runs
+/// waits. An answer that comes later counts as [`EnvError::Deadline`].
 ///
 /// Names of facts that other crates read where they are published: `last_result_error`, `completed` and
 /// `gave_up` (yes or no), `error_kind` (a text, `none` without an error), `turns_left` (a whole number).
@@ -131,7 +140,7 @@ pub trait Environment: Send {
     /// Judges the world as it stands now.
     ///
     /// # Errors
-    /// [`EnvError::Verifier`] if there is no verdict.
+    /// [`EnvError::Verifier`] if there is no verdict; a panic counts as that.
     fn evaluate(&mut self, deadline: Deadline) -> Result<Verdict, EnvError>;
 
     /// The facts of this moment. Names never change during an episode.
@@ -140,7 +149,8 @@ pub trait Environment: Send {
 
 /// Makes environments, one for each episode in flight.
 pub trait MakeEnvironment: Sync {
-    /// A fresh environment.
+    /// A fresh environment. There is no deadline here: what takes long belongs into
+    /// [`Environment::reset`].
     ///
     /// # Errors
     /// [`EnvError::Infra`] if none can be had.

@@ -1,16 +1,19 @@
 //! One attempt as a state machine: what to ask the policy next, or that it is over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::environment::{Action, EnvError, Environment, Facts, MakeEnvironment, StepResult};
+use crate::environment::{Action, EnvError, Facts, MakeEnvironment, StepResult};
 use crate::executor::{ExecOptions, Job};
-use crate::harness::{ActionFormat, Effect, Moment};
+use crate::harness::{ActionFormat, Effect, HarnessError, Moment};
 use crate::ids::PolicyVersion;
+use crate::journal::{Journal, JournalEntry};
 use crate::message::{Message, Role, Scope};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Verdict};
 use crate::policy::{Codec, Deadline, Finish, Generation, PolicyError, Request, Sampling};
 use crate::rules::{self, Fired, RuleRun, Scene};
-use crate::trajectory::{Segment, SegmentKind, TRAJECTORY_SCHEMA_VERSION, Trajectory, Turn};
+use crate::trajectory::{Segment, SegmentKind, Trajectory, Turn};
+use crate::world::{Opening, World};
 
 /// What an episode needs next.
 pub(crate) enum Next {
@@ -24,7 +27,9 @@ pub(crate) enum Next {
 pub(crate) struct Episode<'a> {
     job: &'a Job,
     codec: &'a dyn Codec,
-    env: Option<Box<dyn Environment>>,
+    journal: Option<&'a dyn Journal>,
+    /// There is none before the start.
+    world: Option<World>,
     rules: RuleRun<'a>,
     deadline: Deadline,
     n_tries: u32,
@@ -43,14 +48,15 @@ impl<'a> Episode<'a> {
     pub(crate) fn new(
         job: &'a Job,
         codec: &'a dyn Codec,
-        options: &ExecOptions,
+        options: &'a ExecOptions,
         version: PolicyVersion,
         n_tries: u32,
     ) -> Self {
         Self {
             job,
             codec,
-            env: None,
+            journal: options.journal.as_deref(),
+            world: None,
             rules: RuleRun::new(&job.harness.overlay),
             deadline: Deadline::after(options.rollout_timeout),
             n_tries,
@@ -72,19 +78,24 @@ impl<'a> Episode<'a> {
 
     /// Builds the world and the prompt.
     pub(crate) fn start(&mut self, envs: &dyn MakeEnvironment) -> Next {
-        let made = envs.make().and_then(|mut env| {
-            let variables = env.reset(&self.job.task, self.deadline)?;
-            Ok((env, variables))
+        let built = World::build(envs, &self.job.task, self.deadline);
+        let prompted = built.map(|(world, opening)| {
+            self.world = Some(world);
+            self.prompt(opening)
         });
-        let (env, variables) = match made {
-            Ok(made) => made,
-            Err(error) => return self.broke(&error),
-        };
-        self.facts = env.predicates();
-        self.env = Some(env);
+        self.note(JournalEntry::Start);
+        match prompted {
+            Ok(Ok(())) => self.ask(),
+            Ok(Err(error)) => self.over(Outcome::InfraError, Some(error.to_string())),
+            Err(error) => self.broke(&error),
+        }
+    }
+
+    fn prompt(&mut self, opening: Opening) -> Result<(), HarnessError> {
+        self.facts = opening.facts;
         let harness = Arc::clone(&self.job.harness);
         let mut visible = self.facts.clone();
-        visible.extend(variables);
+        visible.extend(opening.variables);
         let scene = Scene {
             facts: &visible,
             turn: 0,
@@ -93,18 +104,14 @@ impl<'a> Episode<'a> {
             observation: None,
             instruction: &self.job.task.instruction,
         };
-        match rules::opening(&harness, &mut self.rules, scene) {
-            Ok((messages, fired)) => {
-                self.turn.fired = fired;
-                for (message, scope) in messages {
-                    let ids = self.codec.encode_message(&message);
-                    let segment = self.context(ids, scope);
-                    self.record.prompt.push(segment);
-                }
-                self.ask()
-            }
-            Err(error) => self.over(Outcome::InfraError, Some(error.to_string())),
+        let (messages, fired) = rules::opening(&harness, &mut self.rules, scene)?;
+        self.turn.fired = fired;
+        for (message, scope) in messages {
+            let ids = self.codec.encode_message(&message);
+            let segment = self.context(ids, scope);
+            self.record.prompt.push(segment);
         }
+        Ok(())
     }
 
     /// Takes the policy's answer and carries the episode on to its next question or its end.
@@ -112,7 +119,7 @@ impl<'a> Episode<'a> {
         match answer {
             Ok(generation) => self.act_on(generation),
             Err(error) => {
-                self.hit_deadline = error == PolicyError::Deadline;
+                self.hit_deadline = self.is_overdue();
                 self.over(Outcome::InfraError, Some(error.to_string()))
             }
         }
@@ -124,6 +131,11 @@ impl<'a> Episode<'a> {
 
     pub(crate) fn is_overdue(&self) -> bool {
         self.deadline.has_passed()
+    }
+
+    /// Gives back the time that another attempt took from this one.
+    pub(crate) fn put_off(&mut self, span: Duration) {
+        self.deadline = self.deadline.put_off(span);
     }
 
     /// Whether it ended in a way that says nothing about the policy and another try may help.
@@ -210,6 +222,11 @@ impl<'a> Episode<'a> {
     }
 
     fn act_on(&mut self, generation: Generation) -> Next {
+        let (n_ids, n_logprobs) = (generation.ids.len(), generation.logprobs.len());
+        if n_ids != n_logprobs {
+            let error = format!("the policy gave {n_logprobs} log-probs for {n_ids} ids");
+            return self.over(Outcome::InfraError, Some(error));
+        }
         let text = self.codec.decode(&generation.ids);
         self.turn.segments.push(Segment {
             kind: SegmentKind::Sampled,
@@ -277,17 +294,16 @@ impl<'a> Episode<'a> {
 
     fn step(&mut self, action: String) -> Next {
         let deadline = self.deadline;
-        let env = self.env.as_mut().expect("the episode has started");
-        let result = env.step(&Action::Text(action.clone()), deadline);
-        let result = match result {
-            Ok(result) => result,
+        let world = self.world.as_mut().expect("the episode has started");
+        let (result, facts) = match world.step(&Action::Text(action.clone()), deadline) {
+            Ok(stepped) => stepped,
             Err(error) => {
                 self.turn.action = action;
                 self.close_turn();
                 return self.broke(&error);
             }
         };
-        self.facts = env.predicates();
+        self.facts = facts;
         self.n_acted += 1;
         self.turn.action = action;
         self.turn.is_unsupported = result.unsupported;
@@ -335,13 +351,26 @@ impl<'a> Episode<'a> {
 
     fn close_turn(&mut self) {
         self.record.turns.push(std::mem::take(&mut self.turn));
+        self.note(JournalEntry::Turn);
+    }
+
+    fn note<'r>(&'r self, entry: fn(&'r Trajectory) -> JournalEntry<'r>) {
+        if let Some(journal) = self.journal {
+            journal.record(entry(&self.record));
+        }
     }
 
     /// Asks for the verdict; `forced` is an outcome that stands unless the task was solved.
     fn judge(&mut self, forced: Option<Outcome>) -> Next {
         let deadline = self.deadline;
-        let env = self.env.as_mut().expect("the episode has started");
-        match env.evaluate(deadline) {
+        let world = self.world.as_mut().expect("the episode has started");
+        match world.evaluate(deadline) {
+            Ok(Verdict {
+                reward: Some(reward),
+                ..
+            }) if !reward.is_finite() => {
+                self.broke(&EnvError::Verifier(format!("the reward is {reward}")))
+            }
             Ok(verdict) => {
                 let outcome = match (verdict.solved, forced) {
                     (true, _) => Outcome::Solved,
@@ -352,6 +381,9 @@ impl<'a> Episode<'a> {
                 self.record.reward = Some(verdict.reward.unwrap_or(default));
                 self.over(outcome, None)
             }
+            Err(EnvError::Panicked(message)) => self.broke(&EnvError::Verifier(format!(
+                "the environment panicked: {message}"
+            ))),
             Err(error) => self.broke(&error),
         }
     }
@@ -361,7 +393,7 @@ impl<'a> Episode<'a> {
             EnvError::Verifier(_) => Outcome::VerifierError,
             _ => Outcome::InfraError,
         };
-        self.hit_deadline = *error == EnvError::Deadline;
+        self.hit_deadline = *error == EnvError::Deadline || self.is_overdue();
         self.over(outcome, Some(error.to_string()))
     }
 
@@ -375,36 +407,28 @@ impl<'a> Episode<'a> {
         self.record.outcome = outcome;
         self.record.error = error;
         self.record.rule_errors = self.rules.errors();
+        self.note(JournalEntry::End);
         Next::Finished
     }
 }
 
 fn blank(job: &Job, options: &ExecOptions, version: PolicyVersion) -> Trajectory {
     Trajectory {
-        schema_version: TRAJECTORY_SCHEMA_VERSION,
-        run_id: options.run_id.clone(),
-        rollout_id: job.rollout_id.clone(),
-        group_id: job.group_id.clone(),
-        task_id: job.task.id.clone(),
-        env: job.task.env.clone(),
-        split: job.task.split,
-        harness_id: job.harness.id(),
         policy_version: version,
         attempt: job.attempt,
         role: job.role,
-        outcome: Outcome::InfraError,
-        reward: None,
-        prompt: Vec::new(),
-        turns: Vec::new(),
-        error: None,
-        rule_errors: 0,
-        unprojectable: None,
         sampling: Sampling {
             temperature: options.temperature,
             max_new_tokens: job.harness.limits().max_reply_tokens,
         },
-        started: None,
-        ended: None,
+        ..Trajectory::new(
+            options.run_id.clone(),
+            job.rollout_id.clone(),
+            job.group_id.clone(),
+            &job.task,
+            job.harness.id(),
+            Outcome::InfraError,
+        )
     }
 }
 

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::environment::MakeEnvironment;
 use crate::episode::{Episode, Next};
 use crate::harness::HarnessSpec;
 use crate::ids::{GroupId, IdError, RolloutId, RunId};
+use crate::journal::Journal;
 use crate::policy::{Codec, Generation, Policy, PolicyError};
 use crate::seed::Seed;
 use crate::task::Task;
@@ -48,10 +49,12 @@ pub struct ExecOptions {
     /// Most episodes in flight on one thread.
     pub max_in_flight: usize,
     /// Wall-clock limit of one attempt (bug report F10); an attempt past it is an infrastructure error and
-    /// is not tried again.
+    /// is not tried again. Time that a late environment took from its neighbours is given back to them.
     pub rollout_timeout: Duration,
     /// How often an invalid attempt is made again on a fresh environment.
     pub retries: u32,
+    /// What is told of attempts while they run (bug report F6); worth its file where they are long or dear.
+    pub journal: Option<Arc<dyn Journal>>,
 }
 
 impl Job {
@@ -88,7 +91,7 @@ impl Job {
 }
 
 impl ExecOptions {
-    /// Temperature 1, 64 episodes in flight, 10 minutes an attempt, one retry. All are ours.
+    /// Temperature 1, 64 episodes in flight, 10 minutes an attempt, one retry, no journal. All are ours.
     pub fn new(run_id: RunId) -> Self {
         Self {
             run_id,
@@ -96,6 +99,7 @@ impl ExecOptions {
             max_in_flight: 64,
             rollout_timeout: Duration::from_mins(10),
             retries: 1,
+            journal: None,
         }
     }
 }
@@ -108,8 +112,12 @@ impl ExecOptions {
 /// # Determinism
 /// The trajectories do not depend on the number of policies, unless a deadline passes.
 ///
+/// An environment that panics is thrown away, and its attempt ends as an infrastructure error, or as a verifier
+/// error if it was being judged (bug report F2). Like any other fault it is tried again on a fresh one.
+/// That needs a program that unwinds: under `panic = "abort"` it ends.
+///
 /// # Panics
-/// If a policy, codec or environment panics.
+/// If a policy, codec or journal panics.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "a job is made for one run and must not be run twice under the same ids"
@@ -178,6 +186,18 @@ struct Shared<'a> {
 /// Episodes in flight on one thread, by rollout.
 type InFlight<'a> = BTreeMap<RolloutId, (usize, Episode<'a>)>;
 
+/// Puts the deadlines of the others off if an environment came back late (bug report F10): one that holds its
+/// thread must not end its neighbours. A neighbour whose policy was already given the old deadline may still
+/// lose its answer; it is tried again.
+fn give_back(episode: &Episode<'_>, began: Instant, open: &mut InFlight<'_>) {
+    if episode.is_overdue() {
+        let span = began.elapsed();
+        for (_, other) in open.values_mut() {
+            other.put_off(span);
+        }
+    }
+}
+
 impl<'a> Shared<'a> {
     fn work(&self, policy: &mut dyn Policy) {
         let mut open = InFlight::new();
@@ -213,7 +233,9 @@ impl<'a> Shared<'a> {
     fn start(&self, at: usize, n_tries: u32, open: &mut InFlight<'a>, policy: &mut dyn Policy) {
         let job = &self.jobs[at];
         let mut episode = Episode::new(job, self.codec, self.options, policy.version(), n_tries);
+        let began = Instant::now();
         let next = episode.start(self.envs);
+        give_back(&episode, began, open);
         self.go_on(at, episode, next, open, policy);
     }
 
@@ -225,7 +247,9 @@ impl<'a> Shared<'a> {
         open: &mut InFlight<'a>,
         policy: &mut dyn Policy,
     ) {
+        let began = Instant::now();
         let next = episode.take(answer);
+        give_back(&episode, began, open);
         self.go_on(at, episode, next, open, policy);
     }
 

@@ -6,7 +6,7 @@
 //! - [`schema`]: JSON Schemas for models that answer in a strict mode;
 //! - [`policy`], [`environment`], [`chat`]: the traits that users implement;
 //! - [`executor`]: attempts, many in flight;
-//! - [`trajectory_file`]: trajectories on disk;
+//! - [`trajectory_file`], [`journal`]: trajectories on disk, whole or as they happen;
 //! - `testing` (feature): scripted policies, a byte codec and a toy environment.
 //!
 //! It knows neither pools nor GRPO nor any benchmark.
@@ -19,6 +19,7 @@ pub mod executor;
 pub mod group;
 pub mod harness;
 pub mod ids;
+pub mod journal;
 mod lines;
 pub mod message;
 pub mod outcome;
@@ -31,6 +32,7 @@ pub mod task;
 pub mod testing;
 pub mod trajectory;
 pub mod trajectory_file;
+mod world;
 
 pub use chat::{ChatError, ChatModel, ChatReply, ChatRequest};
 pub use environment::{
@@ -44,6 +46,7 @@ pub use harness::{
     Operand, Overlay, Overrides, Rule,
 };
 pub use ids::{GroupId, HarnessId, IdError, PolicyVersion, RolloutId, RunId, ScenarioId, TaskId};
+pub use journal::{FileJournal, Journal, JournalEntry, Recovered, read_journal};
 pub use lines::{FileError, MAX_LINE_BYTES};
 pub use message::{Message, Role, Scope};
 pub use outcome::{Outcome, Verdict};

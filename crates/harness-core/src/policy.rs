@@ -34,6 +34,11 @@ impl Deadline {
             .map(|at| at.saturating_duration_since(Instant::now()))
     }
 
+    /// The deadline put off by `span`.
+    pub(crate) fn put_off(self, span: Duration) -> Self {
+        Self(self.0.and_then(|at| at.checked_add(span)))
+    }
+
     /// The earlier of two deadlines.
     #[must_use]
     pub fn min(self, other: Self) -> Self {

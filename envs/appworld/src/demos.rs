@@ -230,11 +230,10 @@ mod tests {
         let policy = DemoPolicy::new(codec, &plans, rates, Slips::default());
         let topics: Vec<_> = plans.iter().map(|p| p.topic).collect();
         let options = ExecOptions {
-            run_id: RunId::new("demos").expect("letters are an id"),
-            temperature: 1.0,
             max_in_flight: 32,
             rollout_timeout: Duration::from_mins(1),
             retries: 0,
+            ..ExecOptions::new(RunId::new("demos").expect("letters are an id"))
         };
         let jobs = plans.into_iter().map(|p| p.job).collect();
         let maker = AppWorldMaker::default();

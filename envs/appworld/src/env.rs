@@ -154,7 +154,7 @@ impl Environment for AppWorldEnv {
 /// [`EnvError::BadTask`] if the task is another environment's or its data cannot be read.
 pub(crate) fn world_of(task: &Task) -> Result<(TaskData, World), EnvError> {
     let bad = |reason: String| EnvError::BadTask {
-        task: task.id.to_string(),
+        task: task.id.clone(),
         reason,
     };
     if task.env != ENV {

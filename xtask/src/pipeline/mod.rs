@@ -103,11 +103,10 @@ pub fn reproduce(plan: &Plan) -> anyhow::Result<()> {
 fn exec_options(config: &Config, name: &str) -> anyhow::Result<ExecOptions> {
     let threads = config.n_threads().max(1);
     Ok(ExecOptions {
-        run_id: RunId::new(name)?,
         temperature: config.grpo.temperature as f32,
         max_in_flight: config.run.max_in_flight.div_ceil(threads),
         rollout_timeout: Duration::from_secs_f64(config.run.rollout_timeout_s),
-        retries: 1,
+        ..ExecOptions::new(RunId::new(name)?)
     })
 }
 

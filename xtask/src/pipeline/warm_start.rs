@@ -252,11 +252,8 @@ fn play(
         })
         .collect();
     let options = ExecOptions {
-        run_id: RunId::new("warm-start").expect("letters are an id"),
-        temperature: 1.0,
-        max_in_flight: 64,
         rollout_timeout: Duration::from_mins(1),
-        retries: 1,
+        ..ExecOptions::new(RunId::new("warm-start").expect("letters are an id"))
     };
     let jobs = plans.into_iter().map(|DemoJob { job, .. }| job).collect();
     let done = run_jobs(

@@ -12,11 +12,9 @@ use harness_core::{
 
 pub(crate) fn options() -> ExecOptions {
     ExecOptions {
-        run_id: RunId::new("test").expect("a fixed id"),
-        temperature: 1.0,
         max_in_flight: 4,
         rollout_timeout: Duration::from_secs(30),
-        retries: 1,
+        ..ExecOptions::new(RunId::new("test").expect("a fixed id"))
     }
 }
 
@@ -57,7 +55,7 @@ fn run(policy: impl Policy + 'static, envs: &ToyMaker, n: u32) -> Vec<Trajectory
     )
 }
 
-fn peeker() -> ScriptedPolicy {
+pub(crate) fn peeker() -> ScriptedPolicy {
     ScriptedPolicy::new(|context, _| {
         let reply = if context.contains("the secret is 7") {
             "7"
@@ -139,8 +137,8 @@ fn verifier_faults_are_told_apart() {
     assert_eq!(done[0].reward, None);
 }
 
-/// A policy that never answers one of its rollouts.
-struct Stuck(ScriptedPolicy);
+/// A policy that never answers the rollout `r1`.
+pub(crate) struct Stuck(pub(crate) ScriptedPolicy);
 
 impl Policy for Stuck {
     fn submit(&mut self, request: Request) -> Result<(), PolicyError> {

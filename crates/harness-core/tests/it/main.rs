@@ -1,6 +1,8 @@
 //! Behaviour of the executor, of overlays, of projection and of files, over the toy world.
 
 mod executor;
+mod faults;
+mod journal;
 mod overlay;
 mod trajectory_file;
 mod untrusted;

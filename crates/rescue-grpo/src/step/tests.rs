@@ -79,11 +79,10 @@ impl World {
         sink: &mut dyn FnMut(&Trajectory) -> std::io::Result<()>,
     ) -> Result<StepReport, StepError> {
         let exec = ExecOptions {
-            run_id: RunId::new("run").unwrap(),
             temperature: 0.0,
-            max_in_flight: 64,
             rollout_timeout: Duration::from_mins(1),
             retries: 0,
+            ..ExecOptions::new(RunId::new("run").unwrap())
         };
         let mut runtime = Runtime {
             codec: &ByteCodec,
