@@ -11,7 +11,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use harness_core::schema::strict;
-use harness_core::{HarnessEdit, HarnessSpec, Overlay, Trajectory};
+use harness_core::trajectory_file::line_schema;
+use harness_core::{HarnessEdit, HarnessSpec, Overlay};
 use harness_evolve::Proposal;
 use harness_pool::{BehaviorProfile, SiblingPool};
 use schemars::{Schema, schema_for};
@@ -37,7 +38,7 @@ pub fn texts() -> anyhow::Result<BTreeMap<String, String>> {
         ("pool", SiblingPool::file_schema()),
         ("profile", BehaviorProfile::file_schema()),
         ("report", schema_for!(Report)),
-        ("trajectory", schema_for!(Trajectory)),
+        ("trajectory", line_schema()),
     ];
     let mut texts = BTreeMap::new();
     for (name, schema) in &asked {

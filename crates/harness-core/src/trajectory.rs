@@ -2,9 +2,8 @@
 //!
 //! A trajectory is a list of [`Segment`]s. Text is kept beside them as a view and never encoded again.
 
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Value, json};
 
 use crate::environment::Fact;
 use crate::ids::{GroupId, HarnessId, PolicyVersion, RolloutId, RunId, TaskId};
@@ -98,7 +97,6 @@ pub struct Turn {
 /// [`TrajectoryReader`](crate::TrajectoryReader).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = add_hash)]
 pub struct Trajectory {
     /// [`TRAJECTORY_SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -349,20 +347,6 @@ impl Trajectory {
             }
         }
         out
-    }
-}
-
-/// The key that a line may have beside the trajectory's own.
-fn add_hash(schema: &mut Schema) {
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    if let Some(properties) = properties {
-        let hash = json!({
-            "description": "Hash (blake3, 64 hex digits) of the line before this key, which is the last.",
-            "type": "string",
-            "minLength": 64,
-            "maxLength": 64,
-        });
-        properties.insert("hash".into(), hash);
     }
 }
 

@@ -11,6 +11,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use schemars::{Schema, schema_for};
+use serde_json::{Value, json};
+
 use crate::lines::{FileError, Lines, MAX_LINE_BYTES, io_error, seal};
 use crate::trajectory::{TRAJECTORY_SCHEMA_VERSION, Trajectory};
 
@@ -97,6 +100,22 @@ impl<R: BufRead> Iterator for TrajectoryReader<R> {
             }
         }
     }
+}
+
+/// The JSON Schema of a line: that of [`Trajectory`], and the hash that it may have.
+pub fn line_schema() -> Schema {
+    let mut schema = schema_for!(Trajectory);
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    if let Some(properties) = properties {
+        let hash = json!({
+            "description": "Hash (blake3, 64 hex digits) of the line before this key, which is the last.",
+            "type": "string",
+            "minLength": 64,
+            "maxLength": 64,
+        });
+        properties.insert("hash".into(), hash);
+    }
+    schema
 }
 
 pub(crate) fn check_record(record: &Trajectory, file: &Path, line: u64) -> Result<(), FileError> {

@@ -230,23 +230,23 @@ fn what_no_harness_needs_is_refused_by_name() {
     };
     check(
         &|h| h.overlay.overrides.limits = Some(limits(usize::MAX, 1)),
-        "limits.max_turns must be at most 10000",
+        "limits.max_turns` must be 1 to 10000",
     );
     check(
         &|h| h.base.limits = limits(1, usize::MAX),
-        "limits.max_reply_tokens must be at most 1048576",
+        "limits.max_reply_tokens` must be 1 to 1000000",
     );
     check(
         &|h| h.base.system = long(),
-        "base.system must be at most 100000",
+        "`base.system` has at most 100000 characters",
     );
     check(
         &|h| h.base.tools = vec![String::new(); 1_001],
-        "tools must be at most 1000",
+        "`base.tools` has at most 1000 entries",
     );
     check(
         &|h| h.overlay.overrides.tools = Some(vec![long()]),
-        "a text of `tools[0]` has at most 900",
+        "tools[0]` has at most 900 characters",
     );
     let say = || Effect::Say("x".into());
     let ruled = |change: &dyn Fn(&mut Rule), wanted: &str| {
@@ -262,7 +262,7 @@ fn what_no_harness_needs_is_refused_by_name() {
     ruled(&|r| r.name = long(), "has at most 900 characters");
     ruled(
         &|r| r.when = Condition::Predicate(long()),
-        "the condition or counters of rule `r`",
+        "`when` of rule `r` is too large",
     );
     ruled(
         &|r| {
@@ -272,13 +272,13 @@ fn what_no_harness_needs_is_refused_by_name() {
                 right: Operand::Literal(Fact::Text(long())),
             };
         },
-        "the condition or counters of rule `r`",
+        "`when` of rule `r` is too large",
     );
     ruled(
         &|r| {
             let counter = "c".into();
             r.count = vec![CounterUpdate { counter, add: 1 }; 17];
         },
-        "the condition or counters of rule `r`",
+        "count` has at most 16 entries",
     );
 }

@@ -3,7 +3,9 @@
 use std::io::{BufReader, Read};
 
 use expect_test::{Expect, expect};
+use harness_core::testing::json_schema::problem;
 use harness_core::testing::{ByteCodec, ToyMaker};
+use harness_core::trajectory_file::line_schema;
 use harness_core::{
     FileError, MAX_LINE_BYTES, Seed, SegmentKind, Trajectory, TrajectoryReader, TrajectoryWriter,
     run_jobs,
@@ -67,6 +69,14 @@ fn files_are_read_as_written_and_not_overwritten() {
     assert_eq!(reader.n_unverified(), 0);
     let error = TrajectoryWriter::create(&path).expect_err("it is there already");
     assert!(error.to_string().contains("t.jsonl"), "{error}");
+}
+
+#[test]
+fn the_schema_is_that_of_a_line() {
+    let schema = line_schema();
+    let line: Value = serde_json::from_slice(&written(&some(1))).expect("JSON");
+    assert!(line["hash"].is_string());
+    assert_eq!(problem(schema.as_value(), &line), None);
 }
 
 #[test]
