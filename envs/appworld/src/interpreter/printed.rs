@@ -59,6 +59,8 @@ impl PrintWriterCallback for Printed {
         };
         let start = *self.start_pages.get_or_insert(pages);
         if pages > start + MAX_GROWTH_PAGES {
+            // Such a cut depends on the machine, as one by the time limit does.
+            tracing::warn!(pages, "a block of code was cut by its memory limit");
             let message = Some("the block uses too much memory".to_owned());
             return Err(MontyException::new(ExcType::MemoryError, message));
         }
