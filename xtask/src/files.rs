@@ -41,6 +41,14 @@ fn aside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Whether a path is one that [`write_atomic`] writes to before it renames: what is left of a killed process.
+pub fn is_aside(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let stem = name.and_then(|name| name.strip_suffix(".tmp"));
+    let id = stem.and_then(|stem| stem.rsplit_once('.'));
+    id.is_some_and(|(_, id)| id.parse::<u32>().is_ok())
+}
+
 fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(bytes)?;

@@ -10,8 +10,9 @@ pub fn command(out: &Path) -> String {
 
 /// What to put right after an error of the file system; `None` if nothing is known.
 pub fn remedy(error: &anyhow::Error) -> Option<&'static str> {
-    let cause = error.chain().find_map(|cause| cause.downcast_ref())?;
-    match io::Error::kind(cause) {
+    // The innermost error knows best: one that wraps another has no kind of its own.
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    match causes.last().map(io::Error::kind)? {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             Some("make room there, or raise the limit on the size of files")
         }
@@ -88,6 +89,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_known_under_any_context() {
         let error = anyhow::Error::from(io::Error::from(ErrorKind::StorageFull)).context("a");
+        let error = anyhow::Error::from(io::Error::other(error)).context("b");
         assert!(remedy(&error).unwrap().contains("make room"));
         assert!(remedy(&anyhow::anyhow!("else")).is_none());
     }

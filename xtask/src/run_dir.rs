@@ -12,7 +12,7 @@ use anyhow::Context;
 
 use crate::clock;
 use crate::config::Config;
-use crate::files::{JsonLines, write_atomic};
+use crate::files::{self, JsonLines, write_atomic};
 use crate::report::{self, Report};
 use crate::usage::UsageError;
 use crate::{run_lock, say};
@@ -66,7 +66,9 @@ impl RunDir {
         }
         let mut entries = fs::read_dir(root).with_context(|| format!("reading `{shown}`"))?;
         let is_other = |entry: std::io::Result<fs::DirEntry>| {
-            entry.map_or(true, |entry| entry.file_name() != run_lock::FILE)
+            entry.map_or(true, |entry| {
+                entry.file_name() != run_lock::FILE && !files::is_aside(&entry.path())
+            })
         };
         if entries.any(is_other) {
             return Err(UsageError::new(format!(
@@ -89,9 +91,11 @@ impl RunDir {
             say::note(format_args!("replacing the run in `{}`", root.display()));
             remove_run(root)?;
         }
-        make_folders(root)?;
+        fs::create_dir_all(root).with_context(|| format!("creating `{}`", root.display()))?;
+        // First of all, so that a run that is killed here can be gone on with.
         let text = format!("{MARK}\n{}", config.to_toml()?);
         write_atomic(&root.join(CONFIG), text.as_bytes())?;
+        make_folders(root)?;
         Ok(Self { root: root.into() })
     }
 
@@ -209,10 +213,19 @@ impl RunDir {
     }
 }
 
+/// Makes the folders that are missing, and removes what a process that was killed left half written.
 fn make_folders(root: &Path) -> anyhow::Result<()> {
     for folder in FOLDERS {
         let path = root.join(folder);
         fs::create_dir_all(&path).with_context(|| format!("creating `{}`", path.display()))?;
+    }
+    for folder in [root.to_owned(), root.join("profiles")] {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if files::is_aside(&entry.path()) {
+                // No reader looks at it, so it may stay.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
     Ok(())
 }
@@ -331,6 +344,19 @@ mod tests {
         entries
             .filter(|e| e.as_ref().unwrap().path().is_file())
             .count()
+    }
+
+    #[test]
+    fn c1_a_process_killed_while_it_made_the_folder_leaves_one_to_go_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let half = folder.path().join(format!("{CONFIG}.123.tmp"));
+        fs::write(folder.path().join(run_lock::FILE), "").unwrap();
+        fs::write(&half, &MARK[..9]).unwrap();
+        RunDir::resume(folder.path(), &config()).unwrap();
+        assert!(!half.exists());
+        fs::remove_dir(folder.path().join("logs")).unwrap();
+        RunDir::resume(folder.path(), &config()).unwrap();
+        assert!(folder.path().join("logs").is_dir());
     }
 
     #[test]
