@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::files::{canonical_json, write_atomic};
+use crate::files::{canonical_json, make_folder, write_atomic};
 
 /// The format that this code writes and reads.
 const FORMAT_VERSION: u32 = 1;
@@ -140,17 +140,6 @@ impl Cache {
         };
         make_folder(&self.root)?;
         write_atomic(path, &serde_json::to_vec(&entry)?)
-    }
-}
-
-/// Makes a folder if it is not there, and none above it: a run's folder that was removed must not come back in
-/// part.
-pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(error).with_context(|| format!("creating `{}`", folder.display()))
-        }
-        _ => Ok(()),
     }
 }
 

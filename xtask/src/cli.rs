@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use crate::arm::Arm;
 use crate::cache::{Cache, build_fingerprint};
@@ -32,7 +33,7 @@ pub struct Cli {
 enum Command {
     /// Run the whole method on an environment and report what came of it
     #[command(after_help = reproduce_help())]
-    Reproduce(ReproduceArgs),
+    Reproduce(Box<ReproduceArgs>),
     /// Rebuild report.md and report.html of a run from its report.json alone
     Report {
         /// The run's folder, for instance runs/appworld-20260101T000000Z
@@ -129,7 +130,7 @@ struct ReproduceArgs {
     #[arg(long, value_name = "FILE")]
     pool: Option<PathBuf>,
     /// What goes into the run's logs/run.jsonl: off, error, warn, info, debug or trace
-    /// [default: $HARNESS_S_LOG, else info]
+    /// [default: the variable `HARNESS_S_LOG`, else info]
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
     /// Replace one setting, for instance `grpo.learning_rate=5e-4`; may be given several times, stands
@@ -197,23 +198,10 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     require_trainer()?;
     let inputs = train::read_inputs(args.policy.as_deref(), args.pool.as_deref())?;
     let _lock = RunLock::take(&out)?;
-    let run_dir = if args.resume {
-        RunDir::resume(&out, &config)?
-    } else {
-        RunDir::create(&out, &config)?
-    };
-    log::start(&run_dir.log_path(log::FILE), log_level)?;
-    let cache = cache(args.no_cache, &run_dir)?;
-    #[cfg(feature = "train")]
-    crate::interrupt::tell_how_to_go_on(&out)?;
-    let done = train::reproduce(&Plan {
-        config,
-        run_dir,
-        cache,
-        inputs,
-        is_custom: args.is_custom(),
-    });
-    if let Err(error) = done {
+    if let Err(error) = run(args, config, inputs, &out, log_level) {
+        if error.is::<UsageError>() {
+            return Err(error);
+        }
         tell(&error);
         say::note(format_args!("go on with: {}", go_on::command(&out)));
         return Ok(ExitCode::FAILURE);
@@ -223,6 +211,32 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
         out.join("report.html").display()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs in a folder that is this process's alone.
+fn run(
+    args: &ReproduceArgs,
+    config: Config,
+    inputs: train::Inputs,
+    out: &Path,
+    log_level: LevelFilter,
+) -> anyhow::Result<()> {
+    let run_dir = if args.resume {
+        RunDir::resume(out, &config)?
+    } else {
+        RunDir::create(out, &config)?
+    };
+    log::start(&run_dir.log_path(log::FILE), log_level)?;
+    let cache = cache(args.no_cache, &run_dir)?;
+    #[cfg(feature = "train")]
+    crate::interrupt::tell_how_to_go_on(out)?;
+    train::reproduce(&Plan {
+        config,
+        run_dir,
+        cache,
+        inputs,
+        is_custom: args.is_custom(),
+    })
 }
 
 /// Tells an error, and what to do about it if that is known.
@@ -314,9 +328,10 @@ fn cache(is_private: bool, run_dir: &RunDir) -> anyhow::Result<Cache> {
     let root = if is_private {
         run_dir.stages_path()
     } else {
-        tidy::workspace_root().join(CACHE_FOLDER)
+        let root = tidy::workspace_root().join(CACHE_FOLDER);
+        fs::create_dir_all(&root).with_context(|| format!("creating `{}`", root.display()))?;
+        root
     };
-    fs::create_dir_all(&root).with_context(|| format!("creating `{}`", root.display()))?;
     Ok(Cache::new(root, build_fingerprint()))
 }
 

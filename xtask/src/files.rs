@@ -35,6 +35,20 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     write_atomic(path, text.as_bytes())
 }
 
+/// Makes a folder if it is not there, and none above it: a run's folder that was removed must not come back in
+/// part.
+///
+/// # Errors
+/// An error of the file system, with the path.
+pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| format!("creating `{}`", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));

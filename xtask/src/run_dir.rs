@@ -216,8 +216,7 @@ impl RunDir {
 /// Makes the folders that are missing, and removes what a process that was killed left half written.
 fn make_folders(root: &Path) -> anyhow::Result<()> {
     for folder in FOLDERS {
-        let path = root.join(folder);
-        fs::create_dir_all(&path).with_context(|| format!("creating `{}`", path.display()))?;
+        files::make_folder(&root.join(folder))?;
     }
     for folder in [root.to_owned(), root.join("profiles")] {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::arms::ArmResult;
-use crate::cache::{content_hash, make_folder};
-use crate::files::{JsonLines, sync_folder, write_atomic};
+use crate::cache::content_hash;
+use crate::files::{JsonLines, make_folder, sync_folder, write_atomic};
 use crate::say;
 
 /// The format that this code writes and reads.
