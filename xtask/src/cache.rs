@@ -11,8 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::files::{canonical_json, write_atomic};
-use crate::say;
+use crate::files::{canonical_json, make_folder, write_atomic};
 
 /// The format that this code writes and reads.
 const FORMAT_VERSION: u32 = 1;
@@ -114,7 +113,8 @@ impl Cache {
         }
         let key = content_hash(&(FORMAT_VERSION, stage, serde_json::to_value(inputs)?))?;
         let folder = self.root.join(format!("{stage}-{}", &key[..32]));
-        fs::create_dir_all(&folder).with_context(|| format!("creating `{}`", folder.display()))?;
+        make_folder(&self.root)?;
+        make_folder(&folder)?;
         Ok(Some(folder))
     }
 
@@ -138,8 +138,7 @@ impl Cache {
             value_hash: content_hash(&value)?,
             value,
         };
-        fs::create_dir_all(&self.root)
-            .with_context(|| format!("creating `{}`", self.root.display()))?;
+        make_folder(&self.root)?;
         write_atomic(path, &serde_json::to_vec(&entry)?)
     }
 }
@@ -167,17 +166,14 @@ fn read<T: DeserializeOwned>(path: &Path, stage: &str, key: &str) -> Option<T> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => {
-            say::warn(format_args!("cannot read `{}`: {error}", path.display()));
+            tracing::warn!("cannot read `{}`: {error}", path.display());
             return None;
         }
     };
     match verify(&bytes, stage, key) {
         Ok(value) => Some(value),
         Err(reason) => {
-            say::warn(format_args!(
-                "cache entry `{}` is thrown away: {reason:#}",
-                path.display()
-            ));
+            tracing::warn!("cache entry `{}` is made anew: {reason:#}", path.display());
             // If it stays, the entry that is made now replaces it.
             let _ = fs::remove_file(path);
             None
@@ -242,6 +238,7 @@ impl TryFrom<String> for Blob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::damage::damaged;
 
     fn only_entry(folder: &Path) -> PathBuf {
         let mut entries = fs::read_dir(folder).unwrap();
@@ -298,6 +295,27 @@ mod tests {
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         assert!(made(&cache, 1, 0.25).1);
+    }
+
+    /// Damage of any kind costs the time to make the value again.
+    #[test]
+    fn c1_a_damaged_entry_never_changes_a_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), "f");
+        let value = |n: u32| serde_json::json!({"n": n, "rates": [0.25, 1e-9], "name": "a"});
+        let get = |n: u32| cache.get_or_make("stage", &n, || Ok(value(n))).unwrap();
+        get(1);
+        let path = only_entry(folder.path());
+        let good = fs::read(&path).unwrap();
+        let aside = tempfile::tempdir().unwrap();
+        let other = Cache::new(aside.path(), "f");
+        other.get_or_make("stage", &2, || Ok(value(2))).unwrap();
+        let other = fs::read(only_entry(aside.path())).unwrap();
+        for (round, bad) in damaged(&good, &other).enumerate() {
+            fs::write(&path, bad).unwrap();
+            assert_eq!(get(1), value(1), "round {round}");
+            assert_eq!(fs::read(&path).unwrap().len(), good.len(), "round {round}");
+        }
     }
 
     #[test]

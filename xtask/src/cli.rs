@@ -1,17 +1,21 @@
 //! The command line: what can be asked for, and who answers it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use crate::arm::Arm;
 use crate::cache::{Cache, build_fingerprint};
 use crate::config::{Config, Device, Scale, SettingsFile, check_environment};
 use crate::run_dir::RunDir;
+use crate::run_lock::RunLock;
 use crate::show::{self, ShowArgs};
 use crate::usage::UsageError;
-use crate::{say, schema, tidy};
+use crate::{go_on, log, say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
 pub(crate) const CACHE_FOLDER: &str = "target/harness-s-cache";
@@ -30,7 +34,7 @@ pub struct Cli {
 enum Command {
     /// Run the whole method on an environment and report what came of it
     #[command(after_help = reproduce_help())]
-    Reproduce(ReproduceArgs),
+    Reproduce(Box<ReproduceArgs>),
     /// Rebuild report.md and report.html of a run from its report.json alone
     Report {
         /// The run's folder, for instance runs/appworld-20260101T000000Z
@@ -138,6 +142,10 @@ struct ReproduceArgs {
     /// Use this frozen pool, for instance runs/first/pool.json, and evolve none
     #[arg(long, value_name = "FILE")]
     pool: Option<PathBuf>,
+    /// What goes into the run's logs/run.jsonl: off, error, warn, info, debug or trace
+    /// [default: the variable `HARNESS_S_LOG`, else info]
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
     /// Replace one setting, for instance `grpo.learning_rate=5e-4`; may be given several times, stands
     /// above the scale and below the other options
     #[arg(long, value_name = "KEY=VALUE")]
@@ -165,7 +173,7 @@ pub fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => {
-            say::note(format_args!("error: {error:#}"));
+            tell(&error);
             ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
         }
     }
@@ -174,7 +182,7 @@ pub fn main() -> ExitCode {
 impl Cli {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Reproduce(args) => reproduce(&args)?,
+            Command::Reproduce(args) => return reproduce(&args),
             Command::Report { dir } => report(&dir)?,
             Command::Show(args) => show::show(&args)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
@@ -189,11 +197,12 @@ impl Cli {
     }
 }
 
-fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
+fn reproduce(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     let config = args.config()?;
+    let log_level = log::level(args.log.as_deref())?;
     if args.dry_run {
         say::out(config.to_commented_toml()?.trim_end());
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let out = args
         .out
@@ -202,26 +211,54 @@ fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     RunDir::check(&out)?;
     require_trainer()?;
     let inputs = train::read_inputs(args.policy.as_deref(), args.pool.as_deref())?;
+    let _lock = RunLock::take(&out)?;
+    if let Err(error) = run(args, config, inputs, &out, log_level) {
+        if error.is::<UsageError>() {
+            return Err(error);
+        }
+        tell(&error);
+        say::note(format_args!("go on with: {}", go_on::command(&out)));
+        return Ok(ExitCode::FAILURE);
+    }
+    say::out(format_args!(
+        "report: {}",
+        out.join("report.html").display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs in a folder that is this process's alone.
+fn run(
+    args: &ReproduceArgs,
+    config: Config,
+    inputs: train::Inputs,
+    out: &Path,
+    log_level: LevelFilter,
+) -> anyhow::Result<()> {
     let run_dir = if args.resume {
-        RunDir::resume(&out, &config)?
+        RunDir::resume(out, &config)?
     } else {
-        RunDir::create(&out, &config)?
+        RunDir::create(out, &config)?
     };
-    let cache = cache(args.no_cache, &run_dir);
+    log::start(&run_dir.log_path(log::FILE), log_level)?;
+    let cache = cache(args.no_cache, &run_dir)?;
     #[cfg(feature = "train")]
-    crate::interrupt::tell_how_to_go_on(&out)?;
+    crate::interrupt::tell_how_to_go_on(out)?;
     train::reproduce(&Plan {
         config,
         run_dir,
         cache,
         inputs,
         is_custom: args.is_custom(),
-    })?;
-    say::out(format_args!(
-        "report: {}",
-        out.join("report.html").display()
-    ));
-    Ok(())
+    })
+}
+
+/// Tells an error, and what to do about it if that is known.
+fn tell(error: &anyhow::Error) {
+    say::note(format_args!("error: {error:#}"));
+    if let Some(remedy) = go_on::remedy(error) {
+        say::note(format_args!("  {remedy}"));
+    }
 }
 
 fn report(dir: &Path) -> anyhow::Result<()> {
@@ -308,13 +345,15 @@ impl ReproduceArgs {
 }
 
 /// The cache that runs share, or one of this run alone, from which it can go on all the same.
-fn cache(is_private: bool, run_dir: &RunDir) -> Cache {
+fn cache(is_private: bool, run_dir: &RunDir) -> anyhow::Result<Cache> {
     let root = if is_private {
         run_dir.stages_path()
     } else {
-        tidy::workspace_root().join(CACHE_FOLDER)
+        let root = tidy::workspace_root().join(CACHE_FOLDER);
+        fs::create_dir_all(&root).with_context(|| format!("creating `{}`", root.display()))?;
+        root
     };
-    Cache::new(root, build_fingerprint())
+    Ok(Cache::new(root, build_fingerprint()))
 }
 
 /// Refuses before anything is written if this build cannot train.

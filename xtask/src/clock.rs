@@ -81,6 +81,14 @@ mod tests {
         check(1_709_251_200, "2024-03-01T00:00:00Z");
     }
 
+    /// A clock that is set to nonsense costs a stamp and no run.
+    #[test]
+    fn any_clock_has_a_stamp() {
+        for secs in [0, 1, u64::from(u32::MAX), u64::MAX] {
+            assert!(stamp(secs).ends_with('Z'));
+        }
+    }
+
     #[test]
     fn stamps_have_no_separators() {
         assert_eq!(stamp(0), "19700101T000000Z");

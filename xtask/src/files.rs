@@ -35,10 +35,32 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     write_atomic(path, text.as_bytes())
 }
 
+/// Makes a folder if it is not there, and none above it: a run's folder that was removed must not come back in
+/// part.
+///
+/// # Errors
+/// An error of the file system, with the path.
+pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| format!("creating `{}`", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     path.with_file_name(name)
+}
+
+/// Whether a path is one that [`write_atomic`] writes to before it renames: what is left of a killed process.
+pub fn is_aside(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let stem = name.and_then(|name| name.strip_suffix(".tmp"));
+    let id = stem.and_then(|stem| stem.rsplit_once('.'));
+    id.is_some_and(|(_, id)| id.parse::<u32>().is_ok())
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -8,7 +8,7 @@ use std::path::Path;
 #[cfg(unix)]
 use anyhow::Context as _;
 
-use crate::say;
+use crate::{go_on, say};
 
 /// The exit code of a program that an interrupt ended.
 pub const INTERRUPTED: i32 = 130;
@@ -20,7 +20,7 @@ pub const INTERRUPTED: i32 = 130;
 /// # Errors
 /// If the system refuses to tell of signals.
 pub fn tell_how_to_go_on(out: &Path) -> anyhow::Result<()> {
-    let command = command(std::env::args().skip(1), out);
+    let command = go_on::command(out);
     listen(move || {
         say::note(format_args!("\nstopped; go on with: {command}"));
         std::process::exit(INTERRUPTED);
@@ -39,65 +39,4 @@ fn listen(handler: impl Fn() + Send + 'static) -> anyhow::Result<()> {
 #[cfg(not(unix))]
 fn listen(_: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     Ok(())
-}
-
-/// The command line that goes on with a run: that of the run, with `--resume` and its folder.
-fn command(args: impl Iterator<Item = String>, out: &Path) -> String {
-    let mut kept = Vec::new();
-    let mut args = args.peekable();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--resume" => {}
-            "--out" => drop(args.next()),
-            _ if arg.starts_with("--out=") => {}
-            _ => kept.push(quoted(&arg)),
-        }
-    }
-    let out = quoted(&out.display().to_string());
-    format!("cargo xtask {} --resume --out {out}", kept.join(" "))
-}
-
-/// The text as one word of a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(args: &[&str], expect: &str) {
-        let args = args.iter().map(|arg| (*arg).to_owned());
-        assert_eq!(command(args, Path::new("runs/a")), expect);
-    }
-
-    #[test]
-    fn the_command_goes_on_with_the_same_settings() {
-        check(
-            &["reproduce", "appworld", "--out", "x", "--seeds", "3"],
-            "cargo xtask reproduce appworld --seeds 3 --resume --out runs/a",
-        );
-        check(
-            &[
-                "reproduce",
-                "appworld",
-                "--resume",
-                "--out=x",
-                "--set",
-                "run.seeds=[1, 2]",
-            ],
-            "cargo xtask reproduce appworld --set 'run.seeds=[1, 2]' --resume --out runs/a",
-        );
-    }
-
-    #[test]
-    fn quotes_survive_a_shell() {
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

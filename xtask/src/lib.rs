@@ -3,14 +3,14 @@
 //!
 //! - [`cli`]: the command line;
 //! - [`config`], [`arm`]: what an experiment is;
-//! - [`run_dir`], [`files`], [`cache`]: what it leaves on disk;
+//! - [`run_dir`], [`run_lock`], [`files`], [`cache`]: what it leaves on disk;
 //! - [`stats`], [`report`]: what it found;
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
 //! - [`show`]: what a run is doing, read from its folder;
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
-//! - `interrupt` (feature `train`): what Ctrl-C does;
-//! - [`progress`], [`say`], [`clock`], [`usage`]: terminal and clock.
+//! - `interrupt` (feature `train`), [`go_on`]: what Ctrl-C does, and how a stopped run goes on;
+//! - [`progress`], [`say`], [`log`], [`clock`], [`usage`]: terminal, log and clock.
 //!
 //! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report`, `show` and
 //! `--dry-run` work,
@@ -22,14 +22,19 @@ pub mod cache;
 pub mod cli;
 pub mod clock;
 pub mod config;
+#[cfg(test)]
+mod damage;
 pub mod files;
+pub mod go_on;
 #[cfg(feature = "train")]
 pub mod interrupt;
+pub mod log;
 #[cfg(feature = "train")]
 pub mod pipeline;
 pub mod progress;
 pub mod report;
 pub mod run_dir;
+pub mod run_lock;
 pub mod say;
 pub mod schema;
 pub mod show;

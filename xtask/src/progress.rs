@@ -34,6 +34,7 @@ impl Progress {
         let bar = std::io::stderr()
             .is_terminal()
             .then(|| terminal_bar(&label, total));
+        bar.iter().for_each(say::above);
         if bar.is_none() {
             say::note(format_args!("{label} ..."));
         }
@@ -61,14 +62,6 @@ impl Progress {
         if lines.last.elapsed() >= LINE_EVERY {
             lines.last = Instant::now();
             say::note(plain_line(&self.label, lines.done, self.total, &lines));
-        }
-    }
-
-    /// Says something without spoiling the bar.
-    pub fn note(&self, text: impl std::fmt::Display) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| say::note(&text)),
-            None => say::note(text),
         }
     }
 

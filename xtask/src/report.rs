@@ -96,6 +96,32 @@ pub struct Report {
     /// What a reader should not overlook.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Hash of all else but the keys that depend on the clock, put in when it is written: a file that was
+    /// damaged is refused. `null` is not checked.
+    #[serde(default)]
+    pub content_hash: Option<String>,
+}
+
+impl Report {
+    /// The same with its hash.
+    ///
+    /// # Errors
+    /// It has no JSON form.
+    pub fn sealed(&self) -> anyhow::Result<Self> {
+        let content_hash = Some(hash_of(serde_json::to_value(self)?)?);
+        Ok(Self {
+            content_hash,
+            ..self.clone()
+        })
+    }
+}
+
+/// The hash of a report, whatever hash it carries.
+fn hash_of(mut report: serde_json::Value) -> anyhow::Result<String> {
+    if let Some(map) = report.as_object_mut() {
+        map.remove("content_hash");
+    }
+    crate::cache::content_hash(&strip_time_keys(report))
 }
 
 /// Which code and which settings made a report.
@@ -483,14 +509,22 @@ pub fn read(path: &Path) -> anyhow::Result<Report> {
     }
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("reading `{shown}`"))?;
-    let version: Version =
-        serde_json::from_str(&text).with_context(|| format!("`{shown}` is no report"))?;
+    let is_no_report = || format!("`{shown}` is no report");
+    let value: serde_json::Value = serde_json::from_str(&text).with_context(is_no_report)?;
+    let version: Version = serde_json::from_str(&text).with_context(is_no_report)?;
     anyhow::ensure!(
         version.schema_version <= SCHEMA_VERSION,
         "`{shown}` has schema_version {}, this program reads up to: {SCHEMA_VERSION}",
         version.schema_version
     );
-    serde_json::from_str(&text).with_context(|| format!("`{shown}` is no report"))
+    let report: Report = serde_json::from_str(&text).with_context(is_no_report)?;
+    if let Some(written) = &report.content_hash {
+        anyhow::ensure!(
+            *written == hash_of(value)?,
+            "`{shown}` is not as it was written: make it anew with `reproduce --resume`"
+        );
+    }
+    Ok(report)
 }
 
 #[cfg(test)]
@@ -504,6 +538,29 @@ mod tests {
         std::fs::write(&path, r#"{"schema_version": 99, "new": {}}"#).unwrap();
         let error = read(&path).unwrap_err().to_string();
         assert!(error.contains("schema_version 99"), "{error}");
+    }
+
+    /// All but what the clock says: it is in no hash, since runs are compared without it.
+    #[test]
+    fn c1_a_damaged_report_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        let report = sample::rich();
+        crate::files::write_json(&path, &report.sealed().unwrap()).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        let expect = without_time(&report.sealed().unwrap()).unwrap();
+        let mut n_refused = 0;
+        for (round, bad) in crate::damage::damaged(&good, b"# A run of Harness-S").enumerate() {
+            std::fs::write(&path, bad).unwrap();
+            match read(&path) {
+                Ok(read) => assert_eq!(without_time(&read).unwrap(), expect, "round {round}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("report.json"), "{error}");
+                    n_refused += 1;
+                }
+            }
+        }
+        assert!(n_refused > 100, "{n_refused}");
     }
 
     #[test]

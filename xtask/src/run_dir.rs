@@ -2,20 +2,21 @@
 //!
 //! ```text
 //! runs/<env>-<stamp>/  config.toml  report.json  report.md  report.html  pool.json  metrics.jsonl
-//!                      profiles/  trajectories/  checkpoints/  logs/
+//!                      profiles/  trajectories/  checkpoints/  logs/run.jsonl  .lock
 //! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use serde::Serialize;
 
 use crate::clock;
 use crate::config::Config;
-use crate::files::{JsonLines, write_atomic};
+use crate::files::{self, JsonLines, write_atomic};
 use crate::report::{self, Report};
-use crate::say;
 use crate::usage::UsageError;
+use crate::{run_lock, say};
 
 /// First line of a run's `config.toml`, by which a folder is known as a run's.
 const MARK: &str =
@@ -36,10 +37,27 @@ pub struct RunDir {
     root: PathBuf,
 }
 
+/// A line of `metrics.jsonl`.
+#[derive(Serialize)]
+struct MetricsLine<'a> {
+    world: &'a str,
+    #[serde(flatten)]
+    line: &'a serde_json::Value,
+}
+
 impl RunDir {
-    /// The folder's default place: `runs/<env>-<stamp>` in the current folder.
+    /// The folder's default place: `runs/<env>-<stamp>` in the current folder, where nothing is yet.
     pub fn default_path(env: &str) -> PathBuf {
-        Path::new("runs").join(format!("{env}-{}", clock::stamp(clock::unix_secs())))
+        Self::unused_path(Path::new("runs"), env, clock::unix_secs())
+    }
+
+    /// A clock may show the same second twice, so the stamp alone does not make a name new.
+    fn unused_path(runs: &Path, env: &str, unix_secs: u64) -> PathBuf {
+        let name = format!("{env}-{}", clock::stamp(unix_secs));
+        let numbered = (2_u64..).map(|n| runs.join(format!("{name}-{n}")));
+        let mut paths = std::iter::once(runs.join(&name)).chain(numbered);
+        let unused = paths.find(|path| !path.exists());
+        unused.unwrap_or_else(|| runs.join(&name))
     }
 
     /// Whether `root` may become a run's folder: it does not exist, is empty, or is a run's already.
@@ -56,7 +74,12 @@ impl RunDir {
             return Err(UsageError::new(format!("--out `{shown}` is a file, not a folder")).into());
         }
         let mut entries = fs::read_dir(root).with_context(|| format!("reading `{shown}`"))?;
-        if entries.next().is_some() {
+        let is_other = |entry: std::io::Result<fs::DirEntry>| {
+            entry.map_or(true, |entry| {
+                entry.file_name() != run_lock::FILE && !files::is_aside(&entry.path())
+            })
+        };
+        if entries.any(is_other) {
             return Err(UsageError::new(format!(
                 "--out `{shown}` holds other files and is not the folder of a run\n  \
                  give a new folder, an empty one, or that of an earlier run"
@@ -77,17 +100,16 @@ impl RunDir {
             say::note(format_args!("replacing the run in `{}`", root.display()));
             remove_run(root)?;
         }
-        for folder in FOLDERS {
-            let path = root.join(folder);
-            fs::create_dir_all(&path).with_context(|| format!("creating `{}`", path.display()))?;
-        }
+        fs::create_dir_all(root).with_context(|| format!("creating `{}`", root.display()))?;
+        // First of all, so that a run that is killed here can be gone on with.
         let text = format!("{MARK}\n{}", config.to_toml()?);
         write_atomic(&root.join(CONFIG), text.as_bytes())?;
+        make_folders(root)?;
         Ok(Self { root: root.into() })
     }
 
     /// The folder of a run that was stopped, to go on with: made anew if there is no run in it. Nothing in it
-    /// is removed.
+    /// is removed, and folders that are missing in it are made.
     ///
     /// # Errors
     /// As [`RunDir::check`]; [`UsageError`] if the run has other settings than these, on which its results
@@ -104,6 +126,7 @@ impl RunDir {
             ))
             .into());
         }
+        make_folders(root)?;
         Ok(run)
     }
 
@@ -172,15 +195,17 @@ impl RunDir {
         JsonLines::create(&self.root.join("metrics.jsonl")).map(drop)
     }
 
-    /// Adds lines to `metrics.jsonl`: those of an arm that is done.
+    /// Adds lines to `metrics.jsonl`: those of an arm that is done. Each gets the key `world`: that of the arm, by
+    /// the name of its pool's file.
     ///
     /// # Errors
     /// An error of the file system; the file was not started.
-    pub fn append_metrics(&self, lines: &[serde_json::Value]) -> anyhow::Result<()> {
+    pub fn append_metrics(&self, world: &str, lines: &[serde_json::Value]) -> anyhow::Result<()> {
         let path = self.root.join("metrics.jsonl");
         let len = fs::metadata(&path).with_context(|| format!("reading `{}`", path.display()))?;
         let mut file = JsonLines::resume(&path, len.len())?;
-        lines.iter().try_for_each(|line| file.push(line))
+        let mut lines = lines.iter();
+        lines.try_for_each(|line| file.push(&MetricsLine { world, line }))
     }
 
     /// A file of trajectories: `trajectories/<name>.jsonl`.
@@ -193,7 +218,7 @@ impl RunDir {
     /// # Errors
     /// An error of the file system, or a report without a JSON form.
     pub fn write_report(&self, report: &Report) -> anyhow::Result<()> {
-        crate::files::write_json(&self.root.join("report.json"), report)?;
+        crate::files::write_json(&self.root.join("report.json"), &report.sealed()?)?;
         self.rebuild_report()
     }
 
@@ -208,6 +233,22 @@ impl RunDir {
         let html = report::html(&report);
         write_atomic(&self.root.join("report.html"), html.as_bytes())
     }
+}
+
+/// Makes the folders that are missing, and removes what a process that was killed left half written.
+fn make_folders(root: &Path) -> anyhow::Result<()> {
+    for folder in FOLDERS {
+        files::make_folder(&root.join(folder))?;
+    }
+    for folder in [root.to_owned(), root.join("profiles")] {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if files::is_aside(&entry.path()) {
+                // No reader looks at it, so it may stay.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn is_run(root: &Path) -> bool {
@@ -265,6 +306,22 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_shows_a_second_twice_replaces_no_run() {
+        let folder = tempfile::tempdir().unwrap();
+        // As on a machine whose clock was set back, or stands before 1970.
+        for (stamp, name) in [
+            (5, "e-19700101T000005Z"),
+            (0, "e-19700101T000000Z"),
+            (5, "e-19700101T000005Z-2"),
+            (5, "e-19700101T000005Z-3"),
+        ] {
+            let path = RunDir::unused_path(folder.path(), "e", stamp);
+            assert_eq!(path, folder.path().join(name));
+            RunDir::create(&path, &config()).unwrap();
+        }
+    }
+
+    #[test]
     fn a_run_goes_on_with_its_own_settings_only() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::resume(folder.path(), &config()).unwrap();
@@ -277,6 +334,50 @@ mod tests {
         other.grpo.k = 4;
         let error = RunDir::resume(folder.path(), &other).unwrap_err();
         assert!(error.is::<UsageError>() && error.to_string().contains("other settings"));
+    }
+
+    #[test]
+    fn c1_a_damaged_config_is_refused_by_name_or_says_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path(), &config()).unwrap();
+        let path = run.root().join(CONFIG);
+        let good = fs::read(&path).unwrap();
+        let full = Config::builtin("appworld", Scale::Full).unwrap();
+        let other = format!("{MARK}\n{}", full.to_toml().unwrap());
+        for (round, bad) in crate::damage::damaged(&good, other.as_bytes()).enumerate() {
+            fs::write(&path, bad).unwrap();
+            match RunDir::resume(run.root(), &config()) {
+                Ok(run) => {
+                    let essence = run.config().unwrap().essence();
+                    assert_eq!(essence, config().essence(), "round {round}");
+                }
+                Err(error) => {
+                    let name = run.root().display().to_string();
+                    assert!(format!("{error:#}").contains(&name), "{error:#}");
+                }
+            }
+        }
+        assert!(n_entries_but_folders(run.root()) == 1);
+    }
+
+    fn n_entries_but_folders(root: &Path) -> usize {
+        let entries = fs::read_dir(root).unwrap();
+        entries
+            .filter(|e| e.as_ref().unwrap().path().is_file())
+            .count()
+    }
+
+    #[test]
+    fn c1_a_process_killed_while_it_made_the_folder_leaves_one_to_go_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let half = folder.path().join(format!("{CONFIG}.123.tmp"));
+        fs::write(folder.path().join(run_lock::FILE), "").unwrap();
+        fs::write(&half, &MARK[..9]).unwrap();
+        RunDir::resume(folder.path(), &config()).unwrap();
+        assert!(!half.exists());
+        fs::remove_dir(folder.path().join("logs")).unwrap();
+        RunDir::resume(folder.path(), &config()).unwrap();
+        assert!(folder.path().join("logs").is_dir());
     }
 
     #[test]

@@ -147,6 +147,16 @@ impl<'a> Episode<'a> {
         is_fault && !self.hit_deadline
     }
 
+    /// Whether it ended because its time was up.
+    pub(crate) fn hit_deadline(&self) -> bool {
+        self.hit_deadline
+    }
+
+    /// What is known of it so far.
+    pub(crate) fn record(&self) -> &Trajectory {
+        &self.record
+    }
+
     pub(crate) fn into_trajectory(self) -> Trajectory {
         self.record
     }

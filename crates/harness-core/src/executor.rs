@@ -2,6 +2,8 @@
 //!
 //! What an attempt does depends on its job alone, never on which thread or beside which others it runs.
 //! A fault of the machinery ends one attempt, with its cause, and is tried again on a fresh environment.
+//!
+//! Each fault is a `tracing` event of level WARN, in the span of the caller of [`run_jobs`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -158,10 +160,12 @@ pub fn run_jobs(
         jobs: &jobs,
     };
     let last = policies.pop();
+    // Events of every thread belong to the caller's span.
+    let span = tracing::Span::current();
     std::thread::scope(|scope| {
         for mut policy in policies {
-            let shared = &shared;
-            scope.spawn(move || shared.work(policy.as_mut()));
+            let (shared, span) = (&shared, &span);
+            scope.spawn(move || span.in_scope(|| shared.work(policy.as_mut())));
         }
         if let Some(mut policy) = last {
             shared.work(policy.as_mut());
@@ -176,6 +180,25 @@ pub fn run_jobs(
         .zip(&jobs)
         .map(|(done, job)| done.unwrap_or_else(|| Episode::never_ran(job, options)))
         .collect()
+}
+
+/// Tells what ended an attempt in a way that says nothing about the policy.
+fn tell_fault(episode: &Episode<'_>, may_retry: bool) {
+    let record = episode.record();
+    let message = match (may_retry, episode.hit_deadline()) {
+        (true, _) => "an attempt broke and is made again",
+        (false, true) => "an attempt ran past its deadline",
+        (false, false) => "an attempt broke",
+    };
+    tracing::warn!(
+        rollout_id = %record.rollout_id,
+        task_id = %record.task_id,
+        harness_id = %record.harness_id,
+        outcome = record.outcome.as_str(),
+        error = record.error.as_deref(),
+        n_tries = episode.n_tries() + 1,
+        "{message}"
+    );
 }
 
 /// Indexes of the jobs, neighbours of one group and harness together.
@@ -304,7 +327,11 @@ impl<'a> Shared<'a> {
     ) {
         policy.release(&self.jobs[at].rollout_id);
         let n_tries = episode.n_tries();
-        if episode.may_retry() && n_tries < self.options.retries {
+        let may_retry = episode.may_retry() && n_tries < self.options.retries;
+        if !episode.record().outcome.is_valid() {
+            tell_fault(&episode, may_retry);
+        }
+        if may_retry {
             drop(episode);
             self.start(at, n_tries + 1, open, policy);
             return;

@@ -199,6 +199,14 @@ impl Router {
         let stand_ins = self.votes_of(&self.stand_ins, true, context);
         votes.records.extend(stand_ins.records);
         votes.counted = stand_ins.counted;
+        tracing::warn!(
+            task_id = %context.task_id,
+            step = context.step,
+            n_valid,
+            n_voters,
+            quorum,
+            "quorum missed: the embedded voters decided"
+        );
         votes.fallback = Some(format!(
             "quorum missed: {n_valid} valid ballots of {n_voters} voters, {quorum} needed; \
              the embedded voters decided"
@@ -356,6 +364,14 @@ impl SelectSiblings for Router {
         self.take_in(all().cloned().collect(), version)?;
         report.unroutable = unroutable_of(&self.profile, &self.base, &self.ids);
         self.anchored_at = self.anchored_at.max(version);
+        tracing::info!(
+            from = report.from.0,
+            to = report.to.0,
+            n_unroutable = report.unroutable.len(),
+            base_solved = report.base.now.n,
+            base_attempts = report.base.now.of,
+            "re-anchored"
+        );
         self.last_reanchor = Some(report);
         Ok(())
     }

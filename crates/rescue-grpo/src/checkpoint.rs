@@ -146,7 +146,10 @@ impl Checkpoint {
         write_aside(path, &self.to_bytes()).map_err(|source| CheckpointError::Io {
             path: path.to_owned(),
             source,
-        })
+        })?;
+        let policy_version = self.policy_version.0;
+        tracing::info!(path = %path.display(), policy_version, "checkpoint written");
+        Ok(())
     }
 
     /// Reads a file and checks that it is whole; whom it belongs to is for the caller to check.

@@ -258,6 +258,25 @@ impl StepReport {
         warnings
     }
 
+    /// Tells the step's numbers and warnings to whoever follows the run.
+    pub(crate) fn tell(&self, tasks_per_step: usize) {
+        let update = self.update.as_ref();
+        tracing::info!(
+            policy_version = self.policy_version.0,
+            n_tasks = self.n_tasks,
+            n_rollouts = self.n_rollouts(),
+            mean_reward = self.mean_reward,
+            all_failed = self.groups.all_failed,
+            rescued = self.groups.rescued,
+            loss = update.map(|u| u.loss),
+            grad_norm = update.map(|u| u.grad_norm),
+            "step"
+        );
+        for warning in self.warnings(tasks_per_step) {
+            tracing::warn!("{warning}");
+        }
+    }
+
     /// Counts the tokens of one attempt.
     pub(crate) fn count_tokens(&mut self, trajectory: &Trajectory) {
         self.n_tokens += trajectory.n_tokens() as u64;

@@ -11,7 +11,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use harness_core::{
-    FailedGroup, GroupCheck, GroupError, PolicyVersion, RolloutGroup, RolloutRole, Task, TaskId,
+    FailedGroup, GroupCheck, GroupError, Outcome, PolicyVersion, RolloutGroup, RolloutRole, Task,
+    TaskId,
 };
 use harness_pool::{Digest, RouteContext, SelectError, SelectSiblings, SiblingPool};
 
@@ -65,7 +66,7 @@ pub enum StepError {
     #[error("the learner refused: {0}")]
     Learner(#[from] LearnerError),
     /// The sink could not take an attempt.
-    #[error("an attempt could not be written: {0}")]
+    #[error("an attempt could not be written")]
     Sink(#[source] std::io::Error),
 }
 
@@ -73,6 +74,9 @@ pub enum StepError {
 ///
 /// With [`GrpoConfig::resample_rounds`] only as many of them are attempted, from the first on, as are needed
 /// for `tasks_per_step` groups that teach; [`StepReport::n_tasks`] says how many.
+///
+/// A step is a `tracing` span `step`, with its numbers as one event of level INFO, what
+/// [`StepReport::warnings`] says at WARN, and each rescue at DEBUG.
 ///
 /// Every attempt passes through `runtime.sink`; none is kept. If no advantage differs from 0, the weights and
 /// the version stay as they are ([`StepReport::update`] is then absent).
@@ -95,6 +99,7 @@ pub fn step(
     if tasks.is_empty() {
         return Err(StepError::NoTasks);
     }
+    let _span = tracing::info_span!("step", step = runtime.step).entered();
     let mut stage = Stage {
         learner,
         tasks,
@@ -103,7 +108,9 @@ pub fn step(
         report: StepReport::default(),
     };
     let rows = stage.rounds()?;
-    stage.update(rows)
+    let report = stage.update(rows)?;
+    report.tell(config.tasks_per_step);
+    Ok(report)
 }
 
 /// A group and its task's place in the step.
@@ -222,6 +229,7 @@ impl Stage<'_, '_> {
             let group = match fresh.next_if(|(at, _)| *at == task_idx) {
                 Some((_, fresh)) => {
                     let min_valid = self.router.config.min_valid;
+                    tell_rescue(&fresh);
                     replace(failed, fresh, min_valid, &mut self.report.groups)?
                 }
                 None => UpdateGroup::Base(failed.into_group()),
@@ -332,6 +340,17 @@ impl Stage<'_, '_> {
             ..self.report
         })
     }
+}
+
+/// Tells what came of the attempts that are to replace a failed group.
+fn tell_rescue(fresh: &RolloutGroup) {
+    tracing::debug!(
+        group_id = %fresh.id(),
+        task_id = %fresh.task_id(),
+        n_solved = fresh.count(Outcome::Solved),
+        n_attempts = fresh.attempts().len(),
+        "rescue"
+    );
 }
 
 /// Both lists as one, in the order of the tasks, so that rows never depend on which groups failed.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use harness_core::Outcome;
 use harness_pool::{
     Decision, Probe, RescueEvidence, RouteContext, SelectError, SelectSiblings, SiblingPool,
 };
@@ -144,6 +145,36 @@ pub(super) struct ArmResult {
     pub(super) metrics: Vec<serde_json::Value>,
     /// What a reader should not overlook, each once.
     pub(super) warnings: Vec<String>,
+}
+
+impl ArmResult {
+    /// Before the first step.
+    pub(super) fn new(arm: Arm, seed: u64) -> Self {
+        Self {
+            arm,
+            seed,
+            steps: 0,
+            updates: 0,
+            rollouts: 0,
+            probe_rollouts: 0,
+            measuring_rollouts: 0,
+            tokens: 0,
+            groups: Vec::new(),
+            outcomes: Outcome::ALL.map(|o| (o.as_str().to_owned(), 0)).into(),
+            unprojectable: 0,
+            negative_share: Vec::new(),
+            routed: BTreeMap::new(),
+            curve: Vec::new(),
+            test: Evaluation::default(),
+            charged: None,
+            moments: Vec::new(),
+            rank1: None,
+            profile_rows: Vec::new(),
+            profile_file: None,
+            metrics: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// What all arms share.

@@ -113,7 +113,7 @@ pub(super) fn read_pool(path: &Path) -> anyhow::Result<SiblingPool> {
 /// If its file cannot be written.
 pub(super) fn given(warm: &WarmStart, pool: &SiblingPool) -> anyhow::Result<Evolved> {
     if pool.policy_hash() != warm.checkpoint.content_hash() {
-        crate::say::warn("the pool was evolved with another policy");
+        tracing::warn!("the pool was evolved with another policy");
     }
     Ok(Evolved {
         pool_file: file_text(|path| pool.save(path))?,

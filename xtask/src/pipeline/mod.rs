@@ -32,6 +32,7 @@ use harness_pool::SiblingPool;
 
 use crate::cli::Plan;
 use crate::config::Config;
+use crate::log::kind;
 use crate::{clock, say};
 use warm_start::WarmStart;
 
@@ -77,6 +78,11 @@ pub fn read_inputs(policy: Option<&Path>, pool: Option<&Path>) -> anyhow::Result
 /// If a stage fails; what earlier stages wrote stays, and their results are in the cache.
 pub fn reproduce(plan: &Plan) -> anyhow::Result<()> {
     let started = (clock::now_rfc3339(), Instant::now());
+    tracing::info!(
+        env = plan.config.env,
+        scale = plan.config.scale.as_str(),
+        "run started"
+    );
     forecast::tell(plan)?;
     plan.run_dir.start_metrics()?;
     let study = study::run(plan)?;
@@ -90,6 +96,7 @@ pub fn reproduce(plan: &Plan) -> anyhow::Result<()> {
     report.ended = Some(clock::now_rfc3339());
     report.wall_s = started.1.elapsed().as_secs_f64();
     plan.run_dir.write_report(&report)?;
+    tracing::info!(wall_s = report.wall_s, "run ended");
     say::out(outcome::headline(&report));
     Ok(())
 }
@@ -100,14 +107,14 @@ fn exec_options(config: &Config, name: &str) -> anyhow::Result<ExecOptions> {
     Ok(ExecOptions {
         temperature: config.grpo.temperature as f32,
         max_in_flight: config.run.max_in_flight.div_ceil(threads),
-        rollout_timeout: Duration::from_secs_f64(config.run.rollout_timeout_s),
+        rollout_timeout: Duration::try_from_secs_f64(config.run.rollout_timeout_s)
+            .unwrap_or(Duration::MAX),
         ..ExecOptions::new(RunId::new(name)?)
     })
 }
 
 /// Adds a warning unless one of its kind is there: the same text but for its numbers.
 fn push_new_kind(warnings: &mut Vec<String>, warning: String) {
-    let kind = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
     if !warnings.iter().any(|w| kind(w) == kind(&warning)) {
         warnings.push(warning);
     }
@@ -116,4 +123,34 @@ fn push_new_kind(warnings: &mut Vec<String>, warning: String) {
 /// The families' names, in the order of tables.
 fn families() -> impl Iterator<Item = &'static str> {
     Family::ALL.into_iter().map(Family::name)
+}
+
+#[cfg(test)]
+mod tests {
+    use rescue_grpo::{StepReport, UpdateReport};
+    use serde_json::Value;
+
+    /// Names of fields, those of counts included.
+    fn names(value: &Value, into: &mut Vec<String>) {
+        for (name, value) in value.as_object().into_iter().flatten() {
+            into.push(name.clone());
+            names(value, into);
+        }
+    }
+
+    #[test]
+    fn every_metric_is_explained() {
+        let explained = include_str!("../../../docs/operations.md");
+        let report = StepReport {
+            update: Some(UpdateReport::default()),
+            ..StepReport::default()
+        };
+        let mut all = Vec::new();
+        names(&serde_json::to_value(report).expect("JSON"), &mut all);
+        for name in all {
+            let forms = [format!("`{name}"), format!(".{name}`")];
+            let is_there = forms.iter().any(|form| explained.contains(form));
+            assert!(is_there, "docs/operations.md does not explain {name}");
+        }
+    }
 }

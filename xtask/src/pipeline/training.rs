@@ -1,7 +1,6 @@
 //! The training of one arm with one seed, until it has spent its budget of environment rollouts; anchor
 //! probes count, measurements do not.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use serde::Serialize;
 use super::anchor::AnchorProbe;
 use super::arms::{ArmResult, CurvePoint, Shared, grpo_of, judge};
 use super::chooser::Chooser;
-use super::evaluate::{Evaluation, Plan, evaluate};
+use super::evaluate::{Plan, evaluate};
 use super::moments::{Moment, moment};
 use super::saved::{Keeper, State};
 use super::tables::rank1_table;
@@ -70,6 +69,7 @@ pub(super) fn run_arm(
         training.step(n_tasks, &mut chooser, &mut trajectories)?;
         if training.result.rollouts == before {
             let text = "a step made no attempts (no sibling can be chosen): the arm ended early";
+            tracing::warn!("{text}");
             training.result.warnings.push(text.into());
             break;
         }
@@ -84,14 +84,11 @@ pub(super) fn run_arm(
     training.result.test = judge(shared, &training.learner)?;
     training.finish(&mut chooser)?;
     let last = training.result.curve.last();
-    progress.note(format!(
+    say::note(format!(
         "{arm} seed {seed}: base success on dev {:.3}",
         last.map_or(0.0, |point| point.dev.success())
     ));
     progress.finish();
-    for warning in &training.result.warnings {
-        say::warn(format_args!("{arm} seed {seed}: {warning}"));
-    }
     Ok(training.result)
 }
 
@@ -128,30 +125,7 @@ impl<'a> Training<'a> {
             next_curve: 0,
             drawn: 0,
             epoch: None,
-            result: ArmResult {
-                arm,
-                seed,
-                steps: 0,
-                updates: 0,
-                rollouts: 0,
-                probe_rollouts: 0,
-                measuring_rollouts: 0,
-                tokens: 0,
-                groups: Vec::new(),
-                outcomes: Outcome::ALL.map(|o| (o.as_str().to_owned(), 0)).into(),
-                unprojectable: 0,
-                negative_share: Vec::new(),
-                routed: BTreeMap::new(),
-                curve: Vec::new(),
-                test: Evaluation::default(),
-                charged: None,
-                moments: Vec::new(),
-                rank1: None,
-                profile_rows: Vec::new(),
-                profile_file: None,
-                metrics: Vec::new(),
-                warnings: Vec::new(),
-            },
+            result: ArmResult::new(arm, seed),
         })
     }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::Cache;
 use crate::config::{Config, WarmStartConfig};
 use crate::progress::Progress;
+use crate::say;
 
 /// The shipped checkpoint and its tokenizer, in the folder `assets`.
 const SHIPPED: [&str; 2] = ["appworld-nano.safetensors", "appworld-nano.bpe.json"];
@@ -79,8 +80,11 @@ pub(super) fn get(config: &Config, cache: &Cache, seed: u64) -> anyhow::Result<W
         return Ok(shipped);
     }
     let folder = cache.folder("warm-start", &(&wanted, world_hash()))?;
-    if let Some(kept) = folder.as_deref().and_then(|f| read(f).ok()) {
-        return Ok(kept);
+    if let Some(folder) = folder.as_deref().filter(|f| f.join(SHIPPED[0]).exists()) {
+        match read(folder) {
+            Ok(kept) => return Ok(kept),
+            Err(error) => tracing::warn!("a kept warm start is made anew: {error:#}"),
+        }
     }
     let made = build(config, seed)?.0;
     if let Some(folder) = &folder {
@@ -364,7 +368,7 @@ fn train(
     let progress = Progress::start("warm start", settings.steps as u64);
     let n_tokens: usize = rows.iter().map(|r| r.ids.len()).sum();
     let longest = rows.iter().map(|r| r.ids.len()).max().unwrap_or(0);
-    progress.note(format!(
+    say::note(format!(
         "{} demonstrations of {:.1} tokens on average, {longest} at most; {} ids, {} parameters",
         rows.len(),
         n_tokens as f64 / rows.len().max(1) as f64,
@@ -380,7 +384,7 @@ fn train(
         |p| {
             progress.advance(1);
             if p.step % 100 == 0 {
-                progress.note(format!("step {}: loss {:.4}", p.step, p.loss));
+                say::note(format!("step {}: loss {:.4}", p.step, p.loss));
             }
             true
         },
@@ -449,4 +453,39 @@ fn is_copied(text: &str) -> bool {
             .chars()
             .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
     is_character || atoms().contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damage::damaged;
+
+    #[test]
+    fn c1_a_damaged_warm_start_is_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let good = shipped().expect("the shipped warm start");
+        write(folder.path(), &good).expect("it is written");
+        let hash = good.checkpoint.content_hash();
+        let [weights, tokenizer] = SHIPPED.map(|name| {
+            let bytes = std::fs::read(folder.path().join(name));
+            bytes.expect("it was written")
+        });
+        for (name, good, other) in [
+            (SHIPPED[0], &weights, &tokenizer),
+            (SHIPPED[1], &tokenizer, &weights),
+        ] {
+            let path = folder.path().join(name);
+            for (round, bad) in damaged(good, other).enumerate() {
+                std::fs::write(&path, bad).expect("a write");
+                match read(folder.path()) {
+                    // A blank, or the part of a version that says only how old it is.
+                    Ok(read) => assert_eq!(read.checkpoint.content_hash(), hash, "round {round}"),
+                    Err(error) => {
+                        assert!(format!("{error:#}").contains("appworld-nano"), "{error:#}")
+                    }
+                }
+            }
+            std::fs::write(&path, good).expect("a write");
+        }
+    }
 }

@@ -143,17 +143,19 @@ impl World {
             extras,
         );
         let name = self.file_name(arm, seed, is_main);
-        let result = plan.cache.get_or_make("arm", &inputs, || {
+        let result: ArmResult = plan.cache.get_or_make("arm", &inputs, || {
             let key = crate::cache::content_hash(&(build_fingerprint(), &inputs))?;
             let every = self.config.run.checkpoint_every_steps;
             let keeper = Keeper::new(&plan.run_dir, &name, key, every);
             let best = self.best_single();
             let chooser = Chooser::new(&self.config, &pool, best.as_ref(), arm)?;
+            let world = &self.name;
+            let _span = tracing::info_span!("arm", world, arm = arm.as_str(), seed).entered();
             let result = run_arm(shared, arm, seed, extras, chooser, &keeper)?;
             keeper.finish()?;
             Ok(result)
         })?;
-        plan.run_dir.append_metrics(&result.metrics)?;
+        plan.run_dir.append_metrics(&self.name, &result.metrics)?;
         if let Some(text) = &result.profile_file {
             crate::files::write_atomic(&plan.run_dir.profile_path(&name), text.as_bytes())?;
         }

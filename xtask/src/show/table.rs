@@ -288,7 +288,7 @@ mod tests {
         let mut lines = vec![dev("policy_only", 0, 0.2)];
         lines.extend((0..12).map(|n| step("policy_only", n, 24 + n, 0)));
         lines.push(dev("policy_only", 1152, 0.41));
-        run.append_metrics(&lines).unwrap();
+        run.append_metrics("pool", &lines).unwrap();
         let path = folder.path().join("metrics.jsonl");
         let whole = fs::read_to_string(&path).unwrap();
         fs::write(&path, whole + "{\"arm\":\"policy_only_mat").unwrap();
@@ -387,7 +387,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = run(folder.path());
         run.start_metrics().unwrap();
-        run.append_metrics(&[step("policy_only", 3, 90, 8)])
+        run.append_metrics("pool", &[step("policy_only", 3, 90, 8)])
             .unwrap();
         let report = serde_json::json!({
             "ended": "2026-01-01T00:00:00Z", "wall_s": 61.2, "warnings": ["one warm start"],

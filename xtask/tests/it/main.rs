@@ -8,6 +8,8 @@ mod reports;
 mod reproduce;
 #[cfg(feature = "train")]
 mod resume;
+#[cfg(all(unix, feature = "train"))]
+mod survival;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -12,7 +12,8 @@ use xtask::report::strip_time_keys;
 /// How often runs are killed before the test is over.
 const N_KILLS: usize = 20;
 
-fn command(folder: &Path, out: &str) -> Command {
+/// A small run that goes on in `out`.
+pub(crate) fn command(folder: &Path, out: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command
         .args([
@@ -51,7 +52,7 @@ fn ends_within(child: &mut Child, span: Duration) -> bool {
 }
 
 /// Everything that a run leaves, but for times and for what it goes on from.
-fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for folder in [
         run.to_owned(),
@@ -65,7 +66,7 @@ fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
                 .expect("inside")
                 .display()
                 .to_string();
-            let is_shown = ["report.html", "report.md"].contains(&name.as_str());
+            let is_shown = ["report.html", "report.md", ".lock"].contains(&name.as_str());
             if path.is_dir() || is_shown {
                 continue;
             }

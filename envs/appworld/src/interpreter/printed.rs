@@ -74,6 +74,8 @@ impl PrintWriterCallback for Printed {
         }
         if self.grown_pages() > MAX_GROWTH_PAGES {
             self.is_too_large = true;
+            // Such a cut depends on the machine, as one by the time limit does.
+            tracing::warn!("a block of code was cut by its memory limit");
             let message = Some("the block uses too much memory".to_owned());
             return Err(MontyException::new(ExcType::MemoryError, message));
         }
