@@ -53,6 +53,7 @@ pub struct HarnessSpec {
 /// Who drives an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HarnessKind {
     /// Our executor.
     #[default]
@@ -116,6 +117,7 @@ impl Default for ObservationPolicy {
 /// How much of an error is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ErrorView {
     /// All of it.
     Full,

@@ -85,6 +85,7 @@ pub struct Request {
 /// Why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Finish {
     /// A stop token was drawn; it is the last id.
     Stop,

@@ -32,6 +32,7 @@ pub struct Tried {
 
 /// How an earlier proposal went.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum TriedResult {
     /// Success rate minus the base's, over the search tasks; in \[-1, 1\].
     Gain(f64),

@@ -107,6 +107,7 @@ pub struct CandidateRecord {
 /// What became of a proposal while searching.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// Refused before any rerun.
     Rejected(Rejection),

@@ -8,6 +8,7 @@ use crate::aggregate::Aggregation;
 /// What happens to a decision by a stale profile (bug report V9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnStale {
     /// It is made, and carries a note.
     #[default]

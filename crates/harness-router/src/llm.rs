@@ -1,6 +1,6 @@
 //! A voter that asks a language model.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,15 @@ pub struct LlmVoter {
     siblings: Vec<(HarnessId, String, String)>,
     timeout: Duration,
     max_tokens: usize,
+}
+
+impl fmt::Debug for LlmVoter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LlmVoter")
+            .field("name", &self.name)
+            .field("siblings", &self.siblings)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LlmVoter {

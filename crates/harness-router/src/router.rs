@@ -1,6 +1,7 @@
 //! The router: votes, Top-k, and a profile that is kept up to date.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use harness_core::{HarnessId, PolicyVersion};
 use harness_pool::{
@@ -33,6 +34,18 @@ pub struct Router {
     profile: BehaviorProfile,
     anchored_at: PolicyVersion,
     last_reanchor: Option<ReanchorReport>,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.voters.iter().map(|voter| voter.name());
+        f.debug_struct("Router")
+            .field("ids", &self.ids)
+            .field("voters", &names.collect::<Vec<_>>())
+            .field("config", &self.config)
+            .field("anchored_at", &self.anchored_at)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One candidate with all that its place depends on.

@@ -1,5 +1,7 @@
 //! Selectors to compare a router with. They learn nothing and probe nothing, so re-anchoring them is free.
 
+use std::fmt;
+
 use harness_core::HarnessId;
 use harness_pool::{
     BallotRecord, Decision, Probe, RescueEvidence, RouteContext, SelectError, SelectSiblings,
@@ -24,6 +26,14 @@ pub struct FixedSelector {
 pub struct OracleSelector {
     ids: Ids,
     rank: Box<Ranking>,
+}
+
+impl fmt::Debug for OracleSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OracleSelector")
+            .field("ids", &self.ids)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The best siblings for a task, best first; those left out follow in the order of their ids.

@@ -6,6 +6,7 @@
 //! (Rates of a throw-away prototype, 2026; ours.)
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -152,6 +153,14 @@ pub struct DemoPolicy {
     agents: BTreeMap<RolloutId, DemoAgent>,
     answers: Vec<(RolloutId, Result<Generation, PolicyError>)>,
     slips: Slips,
+}
+
+impl fmt::Debug for DemoPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DemoPolicy")
+            .field("waiting", &self.answers.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The turns of each demonstration that are slips and must not be trained on.

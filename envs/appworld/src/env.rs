@@ -24,6 +24,8 @@
 //! Template variables of `reset`: `email`, `first_name`, `last_name`, `app_names` (comma-separated), `today`
 //! (`2023-05-18`).
 
+use std::fmt;
+
 use harness_core::{
     Action, Deadline, EnvError, Environment, Fact, Facts, MakeEnvironment, Part, StepResult, Task,
     Verdict,
@@ -77,6 +79,14 @@ impl MakeEnvironment for AppWorldMaker {
 pub struct AppWorldEnv {
     limits: WorldLimits,
     episode: Option<Episode>,
+}
+
+impl fmt::Debug for AppWorldEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppWorldEnv")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What one episode holds.
