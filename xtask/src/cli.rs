@@ -10,7 +10,7 @@ use crate::cache::{Cache, build_fingerprint};
 use crate::config::{Config, Device, Scale, check_environment};
 use crate::run_dir::RunDir;
 use crate::usage::UsageError;
-use crate::{say, schema, tidy};
+use crate::{api, say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
 const CACHE_FOLDER: &str = "target/harness-s-cache";
@@ -52,6 +52,14 @@ enum Command {
     /// Files <name>.strict.json are for models that answer in a strict structured-output mode.
     Schema {
         /// Write nothing, and fail with the names of the files that are not those of the code
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the public items of each library crate to api/, one a line
+    ///
+    /// Builds the documentation of the workspace, with the policy model's metadata.
+    Api {
+        /// Write nothing, and fail with the lines that are not those of the code
         #[arg(long)]
         check: bool,
     },
@@ -165,9 +173,10 @@ impl Cli {
             Command::Report { dir } => report(&dir)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
             Command::Tidy => return check_tidy(),
+            Command::Api { check } => return api::main(check),
             Command::Schema { check: true } => return check_schemas(),
             Command::Schema { check: false } => {
-                schema::write(&tidy::workspace_root())?;
+                schema::files(&tidy::workspace_root())?.write()?;
                 say::out(format_args!("schemas: {}/", schema::FOLDER));
             }
         }
@@ -239,7 +248,7 @@ fn check_tidy() -> anyhow::Result<ExitCode> {
 }
 
 fn check_schemas() -> anyhow::Result<ExitCode> {
-    let names = schema::differing(&tidy::workspace_root())?;
+    let names = schema::files(&tidy::workspace_root())?.differing()?;
     for name in &names {
         say::out(format_args!(
             "{}/{name}: not that of the code",

@@ -6,7 +6,9 @@
 //! - [`run_dir`], [`files`], [`cache`]: what it leaves on disk;
 //! - [`stats`], [`report`]: what it found;
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
+//! - [`api`]: the public items of each library crate (listed with the feature `api`);
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
+//! - [`generated`]: files that are made of the code and checked in;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
 //! - `interrupt` (feature `train`): what Ctrl-C does;
 //! - [`progress`], [`say`], [`clock`], [`usage`]: terminal and clock.
@@ -16,12 +18,14 @@
 //! everything that trains says that it cannot.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod arm;
 pub mod cache;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod files;
+pub mod generated;
 #[cfg(feature = "train")]
 pub mod interrupt;
 #[cfg(feature = "train")]
