@@ -15,7 +15,7 @@ use crate::run_dir::RunDir;
 use crate::run_lock::RunLock;
 use crate::show::{self, ShowArgs};
 use crate::usage::UsageError;
-use crate::{go_on, log, say, schema, tidy};
+use crate::{api, go_on, log, say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
 pub(crate) const CACHE_FOLDER: &str = "target/harness-s-cache";
@@ -60,6 +60,14 @@ enum Command {
     /// Files <name>.strict.json are for models that answer in a strict structured-output mode.
     Schema {
         /// Write nothing, and fail with the names of the files that are not those of the code
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the public items of each library crate to api/, one a line
+    ///
+    /// Builds the documentation of the workspace, with the policy model's metadata.
+    Api {
+        /// Write nothing, and fail with the lines that are not those of the code
         #[arg(long)]
         check: bool,
     },
@@ -187,9 +195,10 @@ impl Cli {
             Command::Show(args) => show::show(&args)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
             Command::Tidy => return check_tidy(),
+            Command::Api { check } => return api::main(check),
             Command::Schema { check: true } => return check_schemas(),
             Command::Schema { check: false } => {
-                schema::write(&tidy::workspace_root())?;
+                schema::files(&tidy::workspace_root())?.write()?;
                 say::out(format_args!("schemas: {}/", schema::FOLDER));
             }
         }
@@ -290,7 +299,7 @@ fn check_tidy() -> anyhow::Result<ExitCode> {
 }
 
 fn check_schemas() -> anyhow::Result<ExitCode> {
-    let names = schema::differing(&tidy::workspace_root())?;
+    let names = schema::files(&tidy::workspace_root())?.differing()?;
     for name in &names {
         say::out(format_args!(
             "{}/{name}: not that of the code",

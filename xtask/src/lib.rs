@@ -7,7 +7,9 @@
 //! - [`stats`], [`report`]: what it found;
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
 //! - [`show`]: what a run is doing, read from its folder;
+//! - [`api`]: the public items of each library crate (listed with the feature `api`);
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
+//! - [`generated`]: files that are made of the code and checked in;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
 //! - `interrupt` (feature `train`), [`go_on`]: what Ctrl-C does, and how a stopped run goes on;
 //! - [`progress`], [`say`], [`log`], [`clock`], [`usage`]: terminal, log and clock.
@@ -17,6 +19,7 @@
 //! everything that trains says that it cannot.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod arm;
 pub mod cache;
 pub mod cli;
@@ -25,6 +28,7 @@ pub mod config;
 #[cfg(test)]
 mod damage;
 pub mod files;
+pub mod generated;
 pub mod go_on;
 #[cfg(feature = "train")]
 pub mod interrupt;

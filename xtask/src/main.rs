@@ -7,5 +7,9 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    #[cfg(feature = "api")]
+    if let Some(code) = xtask::api::stand_in_for_rustdoc() {
+        return code;
+    }
     xtask::cli::main()
 }

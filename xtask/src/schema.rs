@@ -5,8 +5,7 @@
 //! that answers in a strict structured-output mode: see [`strict`]. That the files are those of the code is
 //! checked by a test and by `cargo xtask schema --check`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
@@ -17,7 +16,7 @@ use harness_evolve::Proposal;
 use harness_pool::{BehaviorProfile, SiblingPool};
 use schemars::{Schema, schema_for};
 
-use crate::files::write_atomic;
+use crate::generated::Generated;
 use crate::report::Report;
 
 /// Where the schemas lie, relative to the workspace.
@@ -56,64 +55,16 @@ fn text(schema: &Schema) -> anyhow::Result<String> {
     Ok(text + "\n")
 }
 
-/// Writes the schema files of the workspace that lies in `root`, and removes `.json` files that are none.
+/// The schema files of the workspace that lies in `root`.
 ///
 /// # Errors
-/// An error of the file system, with the path.
-pub fn write(root: &Path) -> anyhow::Result<()> {
-    let folder = root.join(FOLDER);
-    fs::create_dir_all(&folder).with_context(|| format!("creating `{}`", folder.display()))?;
-    let texts = texts()?;
-    for (name, text) in &texts {
-        write_atomic(&folder.join(name), text.as_bytes())?;
-    }
-    for name in present(&folder)?
-        .iter()
-        .filter(|name| !texts.contains_key(*name))
-    {
-        let path = folder.join(name);
-        fs::remove_file(&path).with_context(|| format!("removing `{}`", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Names of the schema files that are not those of the code: changed, missing, or of no type; ascending.
-///
-/// # Errors
-/// An error of the file system, with the path.
-pub fn differing(root: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let folder = root.join(FOLDER);
-    let texts = texts()?;
-    let mut names = if folder.is_dir() {
-        present(&folder)?
-    } else {
-        BTreeSet::new()
-    };
-    names.extend(texts.keys().cloned());
-    names.retain(|name| {
-        let found = fs::read_to_string(folder.join(name)).ok();
-        found.is_none() || found.as_ref() != texts.get(name)
-    });
-    Ok(names)
-}
-
-/// Names of the `.json` files in a folder.
-fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let reading = || format!("reading `{}`", folder.display());
-    let mut names = BTreeSet::new();
-    for entry in fs::read_dir(folder).with_context(reading)? {
-        let path = entry.with_context(reading)?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
-            names.extend(
-                path.file_name()
-                    .map(|name| name.to_string_lossy().into_owned()),
-            );
-        }
-    }
-    Ok(names)
+/// As [`texts`].
+pub fn files(root: &Path) -> anyhow::Result<Generated> {
+    Ok(Generated {
+        folder: root.join(FOLDER),
+        extension: "json",
+        texts: texts()?,
+    })
 }
 
 #[cfg(test)]
@@ -126,30 +77,8 @@ mod tests {
 
     #[test]
     fn checked_in_schemas_are_those_of_the_code() {
-        let names = differing(&workspace_root()).unwrap();
+        let names = files(&workspace_root()).unwrap().differing().unwrap();
         assert!(names.is_empty(), "run `cargo xtask schema`: {names:?}");
-    }
-
-    #[test]
-    fn changed_missing_and_stray_files_are_named() {
-        let root = tempfile::tempdir().unwrap();
-        assert_eq!(
-            differing(root.path()).unwrap().len(),
-            texts().unwrap().len()
-        );
-        write(root.path()).unwrap();
-        assert!(differing(root.path()).unwrap().is_empty());
-        let folder = root.path().join(FOLDER);
-        fs::write(folder.join("edit.json"), "{}").unwrap();
-        fs::write(folder.join("old.json"), "{}").unwrap();
-        fs::remove_file(folder.join("pool.json")).unwrap();
-        let names = differing(root.path()).unwrap();
-        assert!(
-            names.iter().eq(["edit.json", "old.json", "pool.json"]),
-            "{names:?}"
-        );
-        write(root.path()).unwrap();
-        assert!(differing(root.path()).unwrap().is_empty());
     }
 
     #[test]
