@@ -3,6 +3,7 @@
 //! They are for tests of code that takes a [`Policy`], a [`Codec`] or an [`Environment`]; none learns anything.
 
 pub mod json_schema;
+pub mod json_tree;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
