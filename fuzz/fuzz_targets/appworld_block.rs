@@ -16,7 +16,7 @@ static TASKS: LazyLock<Vec<Task>> = LazyLock::new(|| tasks(Split::Train, 1, Seed
 
 fn limits() -> WorldLimits {
     let mut limits = WorldLimits::default();
-    limits.block.time = Duration::from_millis(100);
+    limits.block.time = Duration::from_millis(30);
     limits.block.max_calls = 200;
     limits
 }

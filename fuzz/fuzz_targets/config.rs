@@ -3,10 +3,15 @@
 //! NUL separates the file from what stands after each `--set`.
 #![no_main]
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use xtask::config::{Config, Scale};
+
+/// What `--set` changes where the file is no configuration.
+static BUILTIN: LazyLock<Config> =
+    LazyLock::new(|| Config::builtin("appworld", Scale::Smoke).expect("a built-in file"));
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -15,8 +20,11 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(config) = &read {
         check(config);
     }
-    let builtin = || Config::builtin("appworld", Scale::Smoke).expect("a built-in file");
-    if let Ok(config) = read.unwrap_or_else(|_| builtin()).with_overrides(parts) {
+    let read = read.unwrap_or_else(|_| BUILTIN.clone());
+    let settings: Vec<&str> = parts.collect();
+    if !settings.is_empty()
+        && let Ok(config) = read.with_overrides(settings)
+    {
         check(&config);
     }
 });

@@ -5,6 +5,8 @@
 //! the target *seal* the result: put the right hash into it. Half of the time it leaves the work to the
 //! fuzzer's own byte mutations, so that the JSON reader itself and wrong hashes are met as well.
 
+use std::path::Path;
+
 use harness_core::testing::json_tree;
 use libfuzzer_sys::fuzzer_mutate;
 use serde_json::{Map, Number, Value};
@@ -140,4 +142,15 @@ fn change_text(text: &str) -> String {
     bytes.resize(max_size, 0);
     let size = fuzzer_mutate(&mut bytes, text.len(), max_size);
     String::from_utf8_lossy(&bytes[..size]).into_owned()
+}
+
+/// Gives `read` the path of a file that holds `data`, for readers that take nothing but paths.
+///
+/// # Panics
+/// If the folder of temporary files cannot be written.
+pub fn on_disk(data: &[u8], read: impl FnOnce(&Path)) {
+    let name = format!("harness-s-fuzz-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, data).expect("the folder of temporary files can be written");
+    read(&path);
 }
