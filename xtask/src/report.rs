@@ -503,21 +503,29 @@ pub struct HarnessMatrix {
 /// # Errors
 /// The file cannot be read, is no report, or is of a newer version than this code knows.
 pub fn read(path: &Path) -> anyhow::Result<Report> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading `{shown}`"))?;
+    parse(&text, &shown)
+}
+
+/// Reads the text of a `report.json`; `shown` names it in errors.
+///
+/// # Errors
+/// The text is no report, or of a newer version than this code knows.
+pub fn parse(text: &str, shown: &str) -> anyhow::Result<Report> {
     #[derive(Deserialize)]
     struct Version {
         schema_version: u32,
     }
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading `{shown}`"))?;
     let is_no_report = || format!("`{shown}` is no report");
-    let value: serde_json::Value = serde_json::from_str(&text).with_context(is_no_report)?;
-    let version: Version = serde_json::from_str(&text).with_context(is_no_report)?;
+    let value: serde_json::Value = serde_json::from_str(text).with_context(is_no_report)?;
+    let version: Version = serde_json::from_str(text).with_context(is_no_report)?;
     anyhow::ensure!(
         version.schema_version <= SCHEMA_VERSION,
         "`{shown}` has schema_version {}, this program reads up to: {SCHEMA_VERSION}",
         version.schema_version
     );
-    let report: Report = serde_json::from_str(&text).with_context(is_no_report)?;
+    let report: Report = serde_json::from_str(text).with_context(is_no_report)?;
     if let Some(written) = &report.content_hash {
         anyhow::ensure!(
             *written == hash_of(value)?,
@@ -529,7 +537,25 @@ pub fn read(path: &Path) -> anyhow::Result<Report> {
 
 #[cfg(test)]
 mod tests {
+    use harness_core::testing::json_tree;
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever a `report.json` says, it is refused or can be written, read again and shown.
+        #[test]
+        fn any_report_is_refused_or_shown(
+            changes in prop::collection::vec(any::<(usize, usize)>(), 0..6),
+        ) {
+            let document = serde_json::to_value(summarise::tests::sample()).unwrap();
+            let text = json_tree::changed(document, &changes).to_string();
+            let Ok(report) = parse(&text, "report.json") else { return Ok(()) };
+            let written = serde_json::to_string(&report).unwrap();
+            prop_assert_eq!(&parse(&written, "report.json").unwrap(), &report);
+            prop_assert!(html(&report).len() > markdown(&report).len());
+        }
+    }
 
     #[test]
     fn a_newer_version_is_refused_by_name() {

@@ -5,6 +5,7 @@
 
 pub mod conformance;
 pub mod json_schema;
+pub mod json_tree;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -310,7 +310,28 @@ impl SiblingPool {
     /// version, changed since it was written, or holds a harness that breaks a bound (which is named).
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordError> {
         let path = path.as_ref();
-        let (content, hash): (PoolContent, String) = record::load(path, FORMAT)?;
+        Self::from_content(record::load(path, FORMAT)?, path)
+    }
+
+    /// Reads a pool from the text of a file, with the checks of [`SiblingPool::load`]; `path` names it in
+    /// errors and is not opened.
+    ///
+    /// # Errors
+    /// [`RecordError`] as there, but for a missing file.
+    pub fn from_slice(text: &[u8], path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        let path = path.as_ref();
+        Self::from_content(record::from_slice(text, path, FORMAT)?, path)
+    }
+
+    /// The text that [`SiblingPool::save`] writes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        record::to_vec(FORMAT, &self.content)
+    }
+
+    fn from_content(
+        (content, hash): (PoolContent, String),
+        path: &Path,
+    ) -> Result<Self, RecordError> {
         let refuse = |source| RecordError::Pool {
             path: path.to_owned(),
             source,

@@ -218,12 +218,20 @@ impl BehaviorProfile {
     /// # Errors
     /// [`RecordError::Io`] if the folder is missing or cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), RecordError> {
-        let content = ProfileContent {
+        record::save(path.as_ref(), FORMAT, &self.content())
+    }
+
+    /// The text that [`BehaviorProfile::save`] writes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        record::to_vec(FORMAT, &self.content())
+    }
+
+    fn content(&self) -> ProfileContent {
+        ProfileContent {
             policy_version: self.policy_version,
             config: self.config,
             rows: self.rows.values().cloned().collect(),
-        };
-        record::save(path.as_ref(), FORMAT, &content)
+        }
     }
 
     /// Reads a profile from a file and checks all of it.
@@ -233,7 +241,23 @@ impl BehaviorProfile {
     /// version, changed since it was written, or contradicts itself.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordError> {
         let path = path.as_ref();
-        let (content, _): (ProfileContent, String) = record::load(path, FORMAT)?;
+        Self::from_content(record::load(path, FORMAT)?, path)
+    }
+
+    /// Reads a profile from the text of a file, with the checks of [`BehaviorProfile::load`]; `path` names it
+    /// in errors and is not opened.
+    ///
+    /// # Errors
+    /// [`RecordError`] as there, but for a missing file.
+    pub fn from_slice(text: &[u8], path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        let path = path.as_ref();
+        Self::from_content(record::from_slice(text, path, FORMAT)?, path)
+    }
+
+    fn from_content(
+        (content, _): (ProfileContent, String),
+        path: &Path,
+    ) -> Result<Self, RecordError> {
         let made = Self::from_rows(content.rows, content.policy_version, content.config);
         made.map_err(|source| RecordError::Profile {
             path: path.to_owned(),

@@ -217,6 +217,13 @@ fn joined(first: Value, second: Value) -> Value {
 /// Writes a record so that the path holds the old file or the new one, whole, at every moment
 /// (bug report C1).
 pub(crate) fn save(path: &Path, format: Format, body: &impl Serialize) -> Result<(), RecordError> {
+    let text = to_vec(format, body);
+    check_size(path, format, &text)?;
+    replace_file(path, &text)
+}
+
+/// The text of a record's file.
+pub(crate) fn to_vec(format: Format, body: &impl Serialize) -> Vec<u8> {
     let object = envelope(format, body);
     let mut file = Map::new();
     let (version, kind) = (object["format_version"].clone(), object["kind"].clone());
@@ -231,8 +238,7 @@ pub(crate) fn save(path: &Path, format: Format, body: &impl Serialize) -> Result
     };
     let mut text = text.expect("a JSON value has a text");
     text.push(b'\n');
-    check_size(path, format, &text)?;
-    replace_file(path, &text)
+    text
 }
 
 /// Reads a record and gives back its content and its hash, verified.
@@ -240,14 +246,22 @@ pub(crate) fn load<T: DeserializeOwned>(
     path: &Path,
     format: Format,
 ) -> Result<(T, String), RecordError> {
-    let text = read_bounded(path, format)?;
-    let value: Value = serde_json::from_slice(&text).map_err(|source| RecordError::NotJson {
+    from_slice(&read_bounded(path, format)?, path, format)
+}
+
+/// Reads the text of a record's file; `path` names it in errors.
+pub(crate) fn from_slice<T: DeserializeOwned>(
+    text: &[u8],
+    path: &Path,
+    format: Format,
+) -> Result<(T, String), RecordError> {
+    check_size(path, format, text)?;
+    let value: Value = serde_json::from_slice(text).map_err(|source| RecordError::NotJson {
         path: path.to_owned(),
         line: source.line(),
         column: source.column(),
         source,
     })?;
-    drop(text);
     let mut object = check_kind(path, format, value)?;
     let hash = check_hash(path, format, &mut object)?;
     object.remove("format_version");
@@ -320,7 +334,6 @@ fn read_bounded(path: &Path, format: Format) -> Result<Vec<u8>, RecordError> {
     file.take(format.max_bytes + 1)
         .read_to_end(&mut text)
         .map_err(io_error("read", path))?;
-    check_size(path, format, &text)?;
     Ok(text)
 }
 

@@ -114,6 +114,8 @@ fn type_name(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::{Device, Scale};
     use super::*;
 
@@ -193,5 +195,27 @@ mod tests {
     #[test]
     fn a_value_cannot_bring_in_another_key() {
         check_error("grpo.k=2\nthreads = 9", "grpo.k expects");
+    }
+
+    proptest! {
+        /// Whatever stands after `--set`, what is accepted can be written to `config.toml` and read again.
+        #[test]
+        fn any_value_of_any_setting(
+            key in any::<prop::sample::Index>(),
+            value in prop_oneof![
+                prop::sample::select(vec![
+                    "nan", "inf", "-inf", "0", "-0.0", "1e-320", "1e300", "9223372036854775807", "-1", "0.5", "1",
+                    "true", "cuda", "full", "dbbench", "[]", "[1]", "[0.5]", "[nan]", "[\"policy_only\"]", "{}",
+                ]).prop_map(str::to_owned),
+                "\\PC{0,12}",
+            ],
+        ) {
+            let keys = leaf_keys(&Table::try_from(config()).unwrap());
+            let setting = format!("{}={value}", key.get(&keys));
+            if let Ok(config) = config().with_overrides([&setting]) {
+                let text = config.to_toml().unwrap();
+                prop_assert_eq!(Config::from_toml(&text), Ok(config));
+            }
+        }
     }
 }

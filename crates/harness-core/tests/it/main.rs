@@ -4,6 +4,7 @@ mod conformance;
 mod executor;
 mod faults;
 mod journal;
+mod outside_text;
 mod overlay;
 mod trajectory_file;
 mod untrusted;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use harness_core::testing::json_tree;
 use harness_core::{Condition, Effect, Limits, ObservationPolicy, Operand};
+use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::fixture::{base, rule, say, task};
@@ -176,4 +179,52 @@ fn a_refused_proposal_does_not_come_back() {
     let bad = proposal(vec![say("a", "see task_17")]);
     assert_eq!(checker.check(&base(), &bad), Err(Rejection::Leak(Leak::Id)));
     assert_eq!(checker.check(&base(), &bad), Err(Rejection::RejectedBefore));
+}
+
+proptest! {
+    /// E1, E3: whatever a model proposes, what passes is a valid harness, and nothing passes twice.
+    #[test]
+    fn any_proposal_is_a_valid_harness_or_refused(
+        changes in prop::collection::vec(any::<(usize, usize)>(), 0..4),
+    ) {
+        let rule = json!({
+            "name": "r",
+            "moment": "before_action",
+            "when": {"all": [{"contains": {"value": "action", "text": "finish"}}, "always"]},
+            "effect": {"rewrite": {"find": "hm", "replace": "7"}},
+            "max_fires": 3,
+        });
+        let proposal = json!({
+            "edits": [
+                {"add_rule": rule},
+                {"add_note": "log in first"},
+                {"set_observation": {"max_chars": 9, "errors": "full"}},
+            ],
+            "why": "the task needs it",
+        });
+        let proposal = json_tree::changed(proposal, &changes);
+        let Ok(proposal) = serde_json::from_value::<Proposal>(proposal) else { return Ok(()) };
+        let (config, leaks) = (CheckConfig::default(), leaks());
+        let mut checker = Checker::new(&base(), &config, &leaks);
+        let first = checker.check(&base(), &proposal);
+        let again = checker.check(&base(), &proposal);
+        match first {
+            Ok(harness) => {
+                prop_assert_eq!(harness.validate(), Ok(()));
+                prop_assert_eq!(again.unwrap_err().kind(), "duplicate");
+            }
+            Err(_) => prop_assert_eq!(again, Err(Rejection::RejectedBefore)),
+        }
+    }
+
+    /// E3: a task is found in its own words, and an answer in its own.
+    #[test]
+    fn any_task_leaks_itself(words in prop::collection::vec("\\w{1,12}", 3..12), secret in "\\PC{4,20}") {
+        let instruction = words.join(" ");
+        let n_words = instruction.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).count();
+        let tasks = [Arc::new(task("task_17", &instruction))];
+        let leaks = LeakIndex::new(&tasks, std::slice::from_ref(&secret), 8, 40);
+        prop_assert!(n_words < 3 || leaks.find(&instruction).is_some());
+        prop_assert!(secret.trim().chars().count() < 4 || leaks.find(&secret).is_some());
+    }
 }

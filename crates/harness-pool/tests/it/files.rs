@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use harness_pool::{BehaviorProfile, PoolBuilder, RecordError, SiblingPool};
+use harness_core::Seed;
+use harness_core::testing::json_tree;
+use harness_pool::{BehaviorProfile, ClusterScope, Given, PoolBuilder, RecordError, SiblingPool};
+use proptest::prelude::*;
 
 use crate::support::{base, profile, rich_pool, row};
 
@@ -12,12 +15,9 @@ fn data(name: &str) -> PathBuf {
     Path::new("tests/data").join(name)
 }
 
-/// Loads a pool from a text written to a fresh folder.
+/// Loads a pool from a text.
 fn load_text(text: &[u8]) -> Result<SiblingPool, RecordError> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pool.json");
-    fs::write(&path, text).unwrap();
-    SiblingPool::load(&path)
+    SiblingPool::from_slice(text, "pool.json")
 }
 
 #[test]
@@ -27,6 +27,7 @@ fn round_trip() {
     let pool = rich_pool();
     pool.save(&path).unwrap();
     pool.save(&path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), pool.to_vec());
     assert_eq!(SiblingPool::load(&path).unwrap(), pool);
     let files = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(files, 1, "nothing is left aside");
@@ -177,15 +178,44 @@ fn forged(change: impl FnOnce(&mut serde_json::Value)) -> String {
     let text = fs::read_to_string(data("pool-v1.json")).unwrap();
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     change(&mut value);
-    let object = value.as_object_mut().unwrap();
-    object.remove("hash");
-    let mut sorted = value.clone();
-    sorted.sort_all_objects();
-    let hash = blake3::hash(sorted.to_string().as_bytes())
-        .to_hex()
-        .to_string();
-    value["hash"] = hash.into();
+    sealed(value)
+}
+
+/// A document with the hash of its content, if it is an object.
+fn sealed(mut value: serde_json::Value) -> String {
+    if let Some(object) = value.as_object_mut() {
+        object.remove("hash");
+        let mut sorted = value.clone();
+        sorted.sort_all_objects();
+        let hash = blake3::hash(sorted.to_string().as_bytes()).to_hex();
+        value["hash"] = hash.as_str().into();
+    }
     value.to_string()
+}
+
+proptest! {
+    #[test]
+    fn files_with_a_right_hash_and_any_content(
+        file in prop::sample::select(vec!["pool-v1.json", "profile-v1.json", "profile-v2.json"]),
+        changes in prop::collection::vec(any::<(usize, usize)>(), 0..4),
+    ) {
+        let text = fs::read_to_string(data(file)).unwrap();
+        let value = serde_json::from_str(&text).unwrap();
+        let text = sealed(json_tree::changed(value, &changes));
+        if let Ok(pool) = SiblingPool::from_slice(text.as_bytes(), file) {
+            let again = SiblingPool::from_slice(&pool.to_vec(), file).unwrap();
+            prop_assert_eq!(again.siblings(), pool.siblings());
+            prop_assert_eq!(again.base(), pool.base());
+        }
+        if let Ok(profile) = BehaviorProfile::from_slice(text.as_bytes(), file) {
+            prop_assert_eq!(&BehaviorProfile::from_slice(&profile.to_vec(), file).unwrap(), &profile);
+            for harness in profile.harnesses() {
+                let stats = profile.stats(harness, ClusterScope::All, Given::Anything);
+                prop_assert!((0.0..=1.0).contains(&stats.mean()));
+                profile.summary(harness, harness, ClusterScope::All).describe();
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use harness_pool::{RouteContext, SelectError, SelectSiblings};
 use harness_router::{
     LlmVoter, NoBallot, OnStale, Router, RouterConfig, Voter, embedded_voters, parse_reply,
 };
+use proptest::prelude::*;
 
 use crate::support::{context, pool, router, rows, says, silent};
 
@@ -390,4 +391,53 @@ fn prompts_show_the_siblings_in_another_order_to_each_voter() {
         prompt(0)
     );
     assert!(prompt(0).contains("not tried") && prompt(0).contains("last error: login"));
+}
+
+/// Pieces that combine into replies, most of them broken.
+fn reply() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "<think>",
+        "</think>",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "\"",
+        "\\",
+        "\"ranking\"",
+        "\"vote\"",
+        "\"harness-A\"",
+        "\"HARNESS-b\"",
+        "\"harness-X\"",
+        "{\"ranking\":",
+        "{\"vote\":",
+        "{\"vote\":\"harness-C\"}",
+        "{\"ranking\":[\"harness-B\",\"harness-A\"]}",
+        "1",
+        "null",
+        " ",
+        "```json\n",
+        "\u{e9}",
+        "x",
+    ]);
+    prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// V1, V3, V7: whatever a model writes, what comes out is a ballot of the pool or none.
+    #[test]
+    fn any_reply_is_a_valid_ballot_or_none(reply in prop_oneof![reply(), ".{0,80}"]) {
+        let siblings = siblings();
+        let parsed = parse_reply(&reply, &siblings);
+        let thought = format!("<think>{{\"vote\":\"harness-B\"}}</think>{reply}");
+        prop_assert_eq!(&parse_reply(&thought, &siblings), &parsed);
+        if let Ok(ballot) = parsed {
+            let ids: Vec<HarnessId> = siblings.iter().map(|(id, _)| id.clone()).collect();
+            prop_assert_eq!(ballot.check(&ids), Ok(()));
+            let said = serde_json::to_string(&ballot).unwrap();
+            prop_assert_eq!(parse_reply(&said, &siblings), Ok(ballot));
+        }
+    }
 }

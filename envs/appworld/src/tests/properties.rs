@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::Session;
+use crate::evaluate::normalise;
 use crate::expert::{expert_actions, run_agent};
+use crate::server::classify;
 use crate::{AppWorldEnv, Family, WorldLimits};
-use harness_core::{Deadline, Environment as _};
+use harness_core::{Deadline, EnvError, Environment as _};
 
 /// Far above a block's limit, since tests share their machine.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -242,4 +244,27 @@ fn stairs(n: usize) -> String {
         .map(|i| format!("{}if 1:\n", " ".repeat(i)))
         .collect();
     lines.concat()
+}
+
+proptest! {
+    /// A6: whatever the real server answers, it is an answer or a failure of the machinery.
+    #[test]
+    fn any_answer_of_the_server_is_classified(
+        status in prop::sample::select(vec![200, 400, 404, 422, 500, 503]),
+        body in prop_oneof![".{0,60}", prop::sample::select(vec![
+            "{}", "[]", "null", "{\"detail\":1}", "{\"detail\":[{\"loc\":[]}]}", "{\"detail\":[1,{\"loc\":[2]}]}",
+            "{\"output\":null}", "{\"output\":[1]}",
+        ]).prop_map(str::to_owned)],
+    ) {
+        if let Err(error) = classify(status, &body) {
+            prop_assert!(matches!(EnvError::from(error), EnvError::Infra(_)));
+        }
+    }
+
+    /// A4: the form in which answers are compared is a fixed point.
+    #[test]
+    fn answers_are_normalised_once_for_all(answer in "[ \"'a-cA-C0-9.-]{0,12}") {
+        let once = normalise(&answer.into());
+        prop_assert_eq!(normalise(&once.clone().into()), once);
+    }
 }
