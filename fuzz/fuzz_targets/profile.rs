@@ -1,7 +1,7 @@
 //! Behaviour profile files, with a hash that fits most of the time, and all that is computed from them.
 #![no_main]
 
-use harness_pool::{BehaviorProfile, Given, Scope};
+use harness_pool::{BehaviorProfile, ClusterScope, Given};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 
 fuzz_target!(|data: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     };
     for harness in &harnesses {
         for cluster in profile.clusters(harness) {
-            for scope in [Scope::Cluster(cluster), Scope::All] {
+            for scope in [ClusterScope::Cluster(cluster), ClusterScope::All] {
                 let stats = profile.stats(harness, scope, Given::Anything);
                 let (low, high) = stats.interval95();
                 assert!(0.0 <= low && low <= stats.mean() && stats.mean() <= high && high <= 1.0);

@@ -440,7 +440,7 @@ mod tests {
                 .iter()
                 .map(|&len| {
                     let ids = (0..len).map(|_| rng.next_u32() % vocab as u32).collect();
-                    let mask = (0..len).map(|i| i > 0 && rng.next_u32() % 3 == 0).collect();
+                    let mask = (0..len).map(|i| i > 0 && rng.next_u32().is_multiple_of(3)).collect();
                     (ids, mask)
                 })
                 .collect();

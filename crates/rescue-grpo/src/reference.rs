@@ -33,9 +33,8 @@ pub(crate) fn reference_loss(batch: &UpdateBatch, trainer: &[Vec<f64>]) -> Refer
                 continue;
             }
             let old = match &row.old {
-                OldLogprobs::Current => logprob,
                 OldLogprobs::Given(old) if old[at].is_finite() => f64::from(old[at]),
-                OldLogprobs::Given(_) => logprob,
+                OldLogprobs::Current | OldLogprobs::Given(_) => logprob,
             };
             let difference = logprob - old;
             let ratio = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp();

@@ -481,7 +481,7 @@ mod tests {
                     // A blank, or the part of a version that says only how old it is.
                     Ok(read) => assert_eq!(read.checkpoint.content_hash(), hash, "round {round}"),
                     Err(error) => {
-                        assert!(format!("{error:#}").contains("appworld-nano"), "{error:#}")
+                        assert!(format!("{error:#}").contains("appworld-nano"), "{error:#}");
                     }
                 }
             }

@@ -208,12 +208,11 @@ proptest! {
         let mut checker = Checker::new(&base(), &config, &leaks);
         let first = checker.check(&base(), &proposal);
         let again = checker.check(&base(), &proposal);
-        match first {
-            Ok(harness) => {
-                prop_assert_eq!(harness.validate(), Ok(()));
-                prop_assert_eq!(again.unwrap_err().kind(), "duplicate");
-            }
-            Err(_) => prop_assert_eq!(again, Err(Rejection::RejectedBefore)),
+        if let Ok(harness) = first {
+            prop_assert_eq!(harness.validate(), Ok(()));
+            prop_assert_eq!(again.unwrap_err().kind(), "duplicate");
+        } else {
+            prop_assert_eq!(again, Err(Rejection::RejectedBefore));
         }
     }
 

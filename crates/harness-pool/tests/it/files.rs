@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use harness_core::Seed;
 use harness_core::testing::json_tree;
 use harness_pool::{BehaviorProfile, ClusterScope, Given, PoolBuilder, RecordError, SiblingPool};
 use proptest::prelude::*;

@@ -252,7 +252,9 @@ fn g13_far_apart_logprobs_stay_finite() {
 fn g24_a_missing_logprob_counts_as_ratio_one() {
     let rows = || {
         let mut rows = rows(4);
-        rows.iter_mut().for_each(|row| row.corrects_sampler = true);
+        for row in &mut rows {
+            row.corrects_sampler = true;
+        }
         rows
     };
     let of = |change: &dyn Fn(&mut UpdateRow, &[f32])| {
@@ -271,7 +273,7 @@ fn g24_a_missing_logprob_counts_as_ratio_one() {
             .logprobs
             .iter_mut()
             .step_by(2)
-            .for_each(|lp| *lp = f32::NAN)
+            .for_each(|lp| *lp = f32::NAN);
     });
     let said = of(&|row, now| {
         let told = row.sequence.logprobs.iter_mut().zip(now).step_by(2);

@@ -1,5 +1,9 @@
 //! Matrix products on the host: a bounds-checked front of the `gemm` crate, one thread.
 #![expect(
+    clippy::many_single_char_names,
+    reason = "sizes of matrices by their usual letters"
+)]
+#![expect(
     unsafe_code,
     reason = "the gemm crate takes pointers; every index that it may touch is checked before the call"
 )]

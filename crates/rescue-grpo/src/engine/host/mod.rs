@@ -6,6 +6,10 @@
 //! differentiation, against which it is tested; that one computes on devices.
 //!
 //! Weights are read, and gradients written, in the packed layout of [`Packed`].
+#![expect(
+    clippy::many_single_char_names,
+    reason = "sizes of matrices by their usual letters"
+)]
 
 mod attention;
 mod kernels;
