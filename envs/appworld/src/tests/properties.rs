@@ -261,10 +261,11 @@ proptest! {
         }
     }
 
-    /// A4: the form in which answers are compared is a fixed point.
+    /// A4: blanks around an answer, and the case of its letters, make no difference.
     #[test]
-    fn answers_are_normalised_once_for_all(answer in "[ \"'a-cA-C0-9.-]{0,12}") {
-        let once = normalise(&answer.into());
-        prop_assert_eq!(normalise(&once.clone().into()), once);
+    fn an_answer_is_compared_without_blanks_around_it_and_case(answer in "[ \"'a-cA-C0-9.-]{0,12}") {
+        let once = normalise(&answer.clone().into());
+        prop_assert_eq!(normalise(&format!(" {answer}\n").into()), once.clone());
+        prop_assert_eq!(normalise(&answer.to_uppercase().into()), once);
     }
 }
