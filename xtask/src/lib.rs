@@ -6,6 +6,7 @@
 //! - [`run_dir`], [`files`], [`cache`]: what it leaves on disk;
 //! - [`stats`], [`report`]: what it found;
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
+//! - `bench` (feature `train`): speed, side by side with a twin in JAX;
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
 //! - `interrupt` (feature `train`): what Ctrl-C does;
@@ -14,9 +15,12 @@
 //! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report` and `--dry-run`
 //! work,
 //! everything that trains says that it cannot.
-#![forbid(unsafe_code)]
+// `bench` alone opts out, where it measures the product library.
+#![deny(unsafe_code)]
 
 pub mod arm;
+#[cfg(feature = "train")]
+pub mod bench;
 pub mod cache;
 pub mod cli;
 pub mod clock;
