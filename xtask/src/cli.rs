@@ -51,6 +51,12 @@ enum Command {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
+    /// Measure speed, in turns with a twin in JAX, and the machine's own limits
+    ///
+    /// The twin (`bench/peers/jax_twin.py`) is installed under target/ at first; without a network or Python
+    /// this side is measured alone.
+    #[cfg(feature = "train")]
+    Bench(BenchArgs),
     /// Check crate edges, module docs, lints, licences and stray notes
     ///
     /// Builds in seconds without the policy model: cargo run -p xtask --no-default-features -- tidy
@@ -160,6 +166,25 @@ struct ReproduceArgs {
     set: Vec<String>,
 }
 
+#[cfg(feature = "train")]
+#[derive(Debug, Args)]
+struct BenchArgs {
+    /// What to measure
+    what: crate::bench::What,
+    /// Write there what is printed, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Timed windows of each side, in turns; medians are over these
+    #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u16).range(1..))]
+    repeats: u16,
+    /// Threads of each side, on as many cores
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: u16,
+    /// A Python with jax and numpy [default: one that is made under target/]
+    #[arg(long, value_name = "FILE")]
+    python: Option<PathBuf>,
+}
+
 /// What an experiment is given.
 #[derive(Debug)]
 pub struct Plan {
@@ -194,6 +219,8 @@ impl Cli {
             Command::Report { dir } => report(&dir)?,
             Command::Show(args) => show::show(&args)?,
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
+            #[cfg(feature = "train")]
+            Command::Bench(args) => crate::bench::run(&args.into())?,
             Command::Tidy => return check_tidy(),
             Command::Api { check } => return api::main(check),
             Command::Schema { check: true } => return check_schemas(),
@@ -312,6 +339,19 @@ fn check_schemas() -> anyhow::Result<ExitCode> {
     }
     say::note("schema: write them with `cargo xtask schema`, and look at what changed");
     Ok(ExitCode::FAILURE)
+}
+
+#[cfg(feature = "train")]
+impl From<BenchArgs> for crate::bench::Options {
+    fn from(args: BenchArgs) -> Self {
+        Self {
+            what: args.what,
+            repeats: args.repeats.into(),
+            threads: args.threads.into(),
+            python: args.python,
+            json: args.json,
+        }
+    }
 }
 
 impl ReproduceArgs {

@@ -8,6 +8,7 @@
 //! - `pipeline` (feature `train`): warm start, evolution, training, evaluation;
 //! - [`show`]: what a run is doing, read from its folder;
 //! - [`api`]: the public items of each library crate (listed with the feature `api`);
+//! - `bench` (feature `train`): speed, side by side with a twin in JAX;
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`generated`]: files that are made of the code and checked in;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
@@ -17,10 +18,13 @@
 //! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report`, `show` and
 //! `--dry-run` work,
 //! everything that trains says that it cannot.
-#![forbid(unsafe_code)]
+// `bench` alone opts out, where it measures the product library.
+#![deny(unsafe_code)]
 
 pub mod api;
 pub mod arm;
+#[cfg(feature = "train")]
+pub mod bench;
 pub mod cache;
 pub mod cli;
 pub mod clock;

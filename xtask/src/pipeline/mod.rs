@@ -18,6 +18,7 @@ mod provenance;
 mod saved;
 mod study;
 mod tables;
+pub(crate) mod timed;
 mod training;
 mod warm_start;
 mod world;
