@@ -4,7 +4,7 @@
 use harness_core::HarnessId;
 use harness_router::parse_reply;
 use harness_router::reply::MAX_REPLY_BYTES;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 
 /// Names that are close to each other, to ids, and to none.
 const SIBLINGS: [(&str, &str); 6] = [
@@ -41,4 +41,8 @@ fuzz_target!(|data: &[u8]| {
     let plain = ids.clone().map(|id| (id.clone(), id.to_string()));
     let said = serde_json::to_string(&ballot).expect("a ballot is plain data");
     assert_eq!(parse_reply(&said, &plain), Ok(ballot));
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    harness_s_fuzz::repeat(data, size, max_size, seed)
 });

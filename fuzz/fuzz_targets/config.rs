@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use xtask::config::{Config, Scale};
 
 /// What `--set` changes where the file is no configuration.
@@ -27,6 +27,10 @@ fuzz_target!(|data: &[u8]| {
     {
         check(&config);
     }
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    harness_s_fuzz::repeat(data, size, max_size, seed)
 });
 
 fn check(config: &Config) {

@@ -5,10 +5,10 @@
 
 use harness_core::rules::{RuleRun, Scene, opening};
 use harness_core::{BaseHarness, Fact, Facts, HarnessSpec};
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 
-/// Far more than fuel pays for, and far less than what a machine has.
-const MAX_RENDERED: usize = 16 << 20;
+/// Three texts at most come of two templates: the system text as base and sibling see it, and the task.
+const MAX_RENDERED: usize = 3 << 20;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -48,4 +48,8 @@ fuzz_target!(|data: &[u8]| {
         );
     }
     assert_eq!(opened, open(), "equal templates give equal openings");
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    harness_s_fuzz::repeat(data, size, max_size, seed)
 });

@@ -154,3 +154,20 @@ pub fn on_disk(data: &[u8], read: impl FnOnce(&Path)) {
     std::fs::write(&path, data).expect("the folder of temporary files can be written");
     read(&path);
 }
+
+/// Changes the `size` bytes in `data` and returns how many there are then: now and then a short piece comes
+/// many times over, which byte mutations hardly ever do and which makes deep trees; else by bytes.
+pub fn repeat(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+    let mut dice = Dice(u64::from(seed));
+    if size == 0 || dice.below(8) > 0 {
+        return fuzzer_mutate(data, size, max_size);
+    }
+    let start = dice.below(size);
+    let end = (start + 1 + dice.below(24)).min(size);
+    let piece = data[start..end].to_vec();
+    let n_times = dice.below((max_size - size) / piece.len() + 1);
+    let tail = data[end..size].to_vec();
+    let grown = [piece.repeat(n_times), tail].concat();
+    data[end..end + grown.len()].copy_from_slice(&grown);
+    end + grown.len()
+}

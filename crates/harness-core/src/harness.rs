@@ -68,7 +68,8 @@ pub enum HarnessKind {
 #[serde(deny_unknown_fields, default)]
 pub struct BaseHarness {
     /// Template of the system message (minijinja, strict undefined): `task.instruction`, and the variables
-    /// that the environment's reset returned.
+    /// that the environment's reset returned. Of tags there may be values, `if`, and `for` over one name: at
+    /// most 500 of them, each of at most 300 bytes, and at most 1 MiB of text comes out.
     pub system: String,
     /// Template of the message that states the task.
     pub task: String,

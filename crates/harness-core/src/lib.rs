@@ -29,6 +29,7 @@ pub mod rules;
 pub mod schema;
 pub mod seed;
 pub mod task;
+mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod trajectory;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::{Environment as Jinja, UndefinedBehavior, Value, context};
+use minijinja::{Value, context};
 
 use crate::environment::{Fact, Facts, Part};
 use crate::harness::{
@@ -14,9 +14,7 @@ use crate::harness::{
     ObservationPolicy, Operand, Overlay, Rule,
 };
 use crate::message::{Message, Role, Scope};
-
-/// Instructions that a template may spend.
-const TEMPLATE_FUEL: u64 = 20_000;
+use crate::template;
 
 /// What a condition can see at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -188,28 +186,12 @@ const fn is_equality(op: Comparison) -> bool {
     matches!(op, Comparison::Eq | Comparison::Ne)
 }
 
-fn jinja() -> Jinja<'static> {
-    let mut jinja = Jinja::new();
-    jinja.set_undefined_behavior(UndefinedBehavior::Strict);
-    jinja.set_fuel(Some(TEMPLATE_FUEL));
-    jinja
-}
-
-/// Checks that both templates of a base parse.
+/// Checks that both templates of a base parse and are safe to render.
 pub(crate) fn check_templates(base: &BaseHarness) -> Result<(), HarnessError> {
     for (which, source) in [("system", &base.system), ("task", &base.task)] {
-        jinja()
-            .template_from_str(source)
-            .map_err(|e| template_error(which, &e))?;
+        template::check(source).map_err(|reason| HarnessError::Template { which, reason })?;
     }
     Ok(())
-}
-
-fn template_error(which: &'static str, error: &minijinja::Error) -> HarnessError {
-    HarnessError::Template {
-        which,
-        reason: format!("{error:#}"),
-    }
 }
 
 fn render(
@@ -226,9 +208,7 @@ fn render(
             .map(|(name, fact)| (name.as_str(), value_of(fact))),
     );
     let values = context! { task => context! { instruction }, tools, ..facts };
-    jinja()
-        .render_str(source, values)
-        .map_err(|e| template_error(which, &e))
+    template::render(source, values).map_err(|reason| HarnessError::Template { which, reason })
 }
 
 fn value_of(fact: &Fact) -> Value {
