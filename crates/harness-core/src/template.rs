@@ -90,12 +90,11 @@ fn split_tag<'a>(source: &'a str, end: &str) -> (&'a str, &'a str) {
             Some(_) if is_escaped => is_escaped = false,
             Some(_) if c == '\\' => is_escaped = true,
             Some(open) if c == open => quote = None,
-            Some(_) => {}
             None if c == '\'' || c == '"' => quote = Some(c),
             None if source[at..].starts_with(end) => {
                 return (&source[..at], &source[at + end.len()..]);
             }
-            None => {}
+            Some(_) | None => {}
         }
     }
     (source, "")
