@@ -4,7 +4,7 @@
 //! The machine may be shared and noisy. So both sides run on the same cores and in turns, medians are
 //! compared, and rates are also given per CPU-second, which waiting for other people's work does not stretch.
 //! Before anything is timed both sides compute the same update from the same weights, and a difference beyond
-//! [`agree`]'s bounds is an error.
+//! `agree`'s bounds is an error.
 //!
 //! Left out on purpose: time per operation. A profiler shows that better.
 
