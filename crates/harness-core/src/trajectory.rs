@@ -32,6 +32,21 @@ pub enum RolloutRole {
     Eval,
 }
 
+impl RolloutRole {
+    /// Every role, in the order in which a training meets them.
+    pub const ALL: [Self; 4] = [Self::Base, Self::Rescue, Self::Probe, Self::Eval];
+
+    /// The name used in files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Rescue => "rescue",
+            Self::Probe => "probe",
+            Self::Eval => "eval",
+        }
+    }
+}
+
 /// What a run of token ids is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -274,11 +289,11 @@ impl Trajectory {
         Ok(())
     }
 
-    /// Sampled tokens whose log-prob the engine did not give (bug report G24): NaN here, `null` in files. A
-    /// trainer takes importance ratio 1 for them.
+    /// Sampled tokens whose log-prob the engine did not give (bug report G24): NaN here, `null` in files; an
+    /// infinite one, which no file holds, counts as well. A trainer takes importance ratio 1 for them.
     pub fn n_missing_logprobs(&self) -> usize {
         let logprobs = self.segments().flat_map(|s| &s.logprobs);
-        logprobs.filter(|p| p.is_nan()).count()
+        logprobs.filter(|p| !p.is_finite()).count()
     }
 
     /// Every segment in order.

@@ -281,8 +281,7 @@ impl StepReport {
     pub(crate) fn count_tokens(&mut self, trajectory: &Trajectory) {
         self.n_tokens += trajectory.n_tokens() as u64;
         self.n_sampled += trajectory.n_sampled() as u64;
-        let logprobs = trajectory.segments().flat_map(|s| &s.logprobs);
-        self.n_missing_logprobs += logprobs.filter(|lp| !lp.is_finite()).count() as u64;
+        self.n_missing_logprobs += trajectory.n_missing_logprobs() as u64;
     }
 
     /// Counts groups under the base.

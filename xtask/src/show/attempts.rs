@@ -20,13 +20,6 @@ use crate::run_dir::RunDir;
 use crate::say;
 use crate::usage::UsageError;
 
-/// Roles by their names in files.
-const ROLES: [(&str, RolloutRole); 4] = [
-    ("base", RolloutRole::Base),
-    ("rescue", RolloutRole::Rescue),
-    ("probe", RolloutRole::Probe),
-    ("eval", RolloutRole::Eval),
-];
 /// How many near ids are told for an unknown one.
 const N_NEAR: usize = 3;
 
@@ -53,10 +46,10 @@ impl Filter {
             })
         };
         let role_of = |text: &str| {
-            let found = ROLES.iter().find(|(name, _)| *name == text);
-            found
-                .map(|(_, role)| *role)
-                .ok_or_else(|| UsageError::unknown("role", text, ROLES.map(|(name, _)| name)))
+            let found = RolloutRole::ALL.into_iter().find(|r| r.as_str() == text);
+            found.ok_or_else(|| {
+                UsageError::unknown("role", text, RolloutRole::ALL.map(RolloutRole::as_str))
+            })
         };
         Ok(Self {
             arm,
@@ -69,12 +62,6 @@ impl Filter {
         self.outcome.is_none_or(|outcome| outcome == t.outcome)
             && self.role.is_none_or(|role| role == t.role)
     }
-}
-
-/// The name of a role in files.
-pub(super) fn role_name(role: RolloutRole) -> &'static str {
-    let found = ROLES.iter().find(|(_, other)| *other == role);
-    found.map_or("other", |(name, _)| name)
 }
 
 /// Prints a line for each attempt that the filter takes.
@@ -132,7 +119,7 @@ pub(super) fn line(name: &str, t: &Trajectory, harnesses: &Harnesses) -> String 
     let reward = t.reward.map_or("-".into(), |reward| reward.to_string());
     let text = format!(
         "{id:<34} {:<7} {:<14} {reward:>6} {:>5}  {:<28} {}{notes}",
-        role_name(t.role),
+        t.role.as_str(),
         t.outcome.as_str(),
         t.turns.len(),
         harnesses.name(&t.harness_id),

@@ -10,7 +10,6 @@ use harness_core::{
     SegmentKind, Trajectory, Turn,
 };
 
-use super::attempts::role_name;
 use super::harnesses::Known;
 
 /// An attempt as text. `id` is its full id, `harness` what its pool says of its harness.
@@ -153,7 +152,7 @@ impl Page<'_> {
             RolloutRole::Eval => "an evaluation",
             _ => "unknown",
         };
-        self.field("role", &format!("{}: {why}", role_name(t.role)));
+        self.field("role", &format!("{}: {why}", t.role.as_str()));
         let reward = match t.reward {
             Some(reward) => format!("reward {reward}"),
             None => "no reward, which is not zero".into(),
