@@ -1,9 +1,8 @@
 //! Small values for this crate's own tests.
 
 use harness_core::{
-    BaseHarness, Condition, Effect, GroupId, HarnessEdit, HarnessSpec, Moment, Outcome,
-    PolicyVersion, RolloutId, RolloutRole, Rule, RunId, Sampling, ScenarioId, Seed, Split,
-    TRAJECTORY_SCHEMA_VERSION, Task, TaskId, Trajectory,
+    BaseHarness, Condition, Effect, GroupId, HarnessEdit, HarnessSpec, Moment, Outcome, RolloutId,
+    RolloutRole, Rule, RunId, ScenarioId, Seed, Split, Task, TaskId, Trajectory,
 };
 
 use crate::direction::Failure;
@@ -42,32 +41,17 @@ pub(crate) fn task(id: &str, instruction: &str) -> Task {
     }
 }
 
-pub(crate) fn attempt(task: &str, outcome: Outcome) -> Trajectory {
+pub(crate) fn attempt(id: &str, outcome: Outcome) -> Trajectory {
     Trajectory {
-        schema_version: TRAJECTORY_SCHEMA_VERSION,
-        run_id: RunId::new("run").unwrap(),
-        rollout_id: RolloutId::new(format!("{task}-0")).unwrap(),
-        group_id: GroupId::new(task).unwrap(),
-        task_id: TaskId::new(task).unwrap(),
-        env: "toy".into(),
-        split: Split::EvolutionSearch,
-        harness_id: base().id(),
-        policy_version: PolicyVersion(0),
-        attempt: 0,
         role: RolloutRole::Probe,
-        outcome,
-        reward: None,
-        prompt: Vec::new(),
-        turns: Vec::new(),
-        error: None,
-        rule_errors: 0,
-        unprojectable: None,
-        sampling: Sampling {
-            temperature: 1.0,
-            max_new_tokens: 8,
-        },
-        started: None,
-        ended: None,
+        ..Trajectory::new(
+            RunId::new("run").unwrap(),
+            RolloutId::new(format!("{id}-0")).unwrap(),
+            GroupId::new(id).unwrap(),
+            &task(id, ""),
+            base().id(),
+            outcome,
+        )
     }
 }
 

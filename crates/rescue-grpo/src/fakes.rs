@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use harness_core::testing::ScriptedPolicy;
+use harness_core::testing::{ScriptedPolicy, toy_task};
 use harness_core::{
     BaseHarness, Effect, GroupId, HarnessId, HarnessSpec, Limits, Moment, Outcome, Policy,
-    PolicyVersion, RolloutGroup, RolloutId, RolloutRole, Rule, RunId, Sampling, Scope, Seed,
-    Segment, SegmentKind, Sequence, Split, TRAJECTORY_SCHEMA_VERSION, TaskId, Trajectory, Turn,
+    PolicyVersion, RolloutGroup, RolloutId, Rule, RunId, Scope, Seed, Segment, SegmentKind,
+    Sequence, Trajectory, Turn,
 };
 use harness_pool::{
     AcceptanceEvidence, Decision, PoolBuilder, Probe, RescueEvidence, RouteContext, SelectError,
@@ -37,30 +37,19 @@ pub(crate) fn attempt(group: &str, number: u32, outcome: Outcome) -> Trajectory 
         ..Turn::default()
     };
     Trajectory {
-        schema_version: TRAJECTORY_SCHEMA_VERSION,
-        run_id: RunId::new("run").unwrap(),
-        rollout_id: RolloutId::new(format!("{group}-{number}")).unwrap(),
-        group_id: GroupId::new(group).unwrap(),
-        task_id: TaskId::new("task").unwrap(),
-        env: "toy".into(),
-        split: Split::Train,
-        harness_id: HarnessId::new("base").unwrap(),
         policy_version: PolicyVersion(3),
         attempt: number,
-        role: RolloutRole::Base,
-        outcome,
         reward: valid.then(|| f32::from(u8::from(outcome == Outcome::Solved))),
         prompt: vec![segment(SegmentKind::Context, &[1], &[])],
         turns: vec![turn],
-        error: None,
-        rule_errors: 0,
-        unprojectable: None,
-        sampling: Sampling {
-            temperature: 1.0,
-            max_new_tokens: 8,
-        },
-        started: None,
-        ended: None,
+        ..Trajectory::new(
+            RunId::new("run").unwrap(),
+            RolloutId::new(format!("{group}-{number}")).unwrap(),
+            GroupId::new(group).unwrap(),
+            &toy_task(1, ""),
+            HarnessId::new("base").unwrap(),
+            outcome,
+        )
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use harness_core::{
     BaseHarness, Condition, Effect, Fact, GroupId, HarnessEdit, HarnessId, HarnessSpec, Moment,
-    Outcome, PolicyVersion, RolloutId, RolloutRole, Rule, RunId, Sampling, ScenarioId, Seed, Split,
-    TRAJECTORY_SCHEMA_VERSION, Task, TaskId, Trajectory, Turn,
+    Outcome, RolloutId, RolloutRole, Rule, RunId, ScenarioId, Seed, Split, Task, TaskId,
+    Trajectory, Turn,
 };
 use harness_evolve::{
     CatalogueEntry, CatalogueProposer, EvolveConfig, EvolveInput, Rerun, RerunError, Slice,
@@ -76,30 +76,17 @@ impl World {
             ..Turn::default()
         };
         Trajectory {
-            schema_version: TRAJECTORY_SCHEMA_VERSION,
-            run_id: RunId::new("toy").expect("an id"),
-            rollout_id: RolloutId::new(format!("{purpose}/{}/{attempt}", task.id)).expect("an id"),
-            group_id: GroupId::new(format!("{purpose}/{}", task.id)).expect("an id"),
-            task_id: task.id.clone(),
-            env: task.env.clone(),
-            split: task.split,
-            harness_id: id.clone(),
-            policy_version: PolicyVersion(0),
             attempt,
             role: RolloutRole::Probe,
-            outcome,
-            reward: None,
-            prompt: Vec::new(),
             turns: vec![turn],
-            error: None,
-            rule_errors: 0,
-            unprojectable: None,
-            sampling: Sampling {
-                temperature: 1.0,
-                max_new_tokens: 8,
-            },
-            started: None,
-            ended: None,
+            ..Trajectory::new(
+                RunId::new("toy").expect("an id"),
+                RolloutId::new(format!("{purpose}/{}/{attempt}", task.id)).expect("an id"),
+                GroupId::new(format!("{purpose}/{}", task.id)).expect("an id"),
+                task,
+                id.clone(),
+                outcome,
+            )
         }
     }
 }

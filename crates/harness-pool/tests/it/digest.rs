@@ -1,8 +1,8 @@
 //! Digests and clusters of failed attempts.
 
+use harness_core::testing::toy_task;
 use harness_core::{
-    Fact, GroupId, HarnessId, Outcome, PolicyVersion, RolloutId, RolloutRole, RunId, Sampling,
-    Split, TRAJECTORY_SCHEMA_VERSION, TaskId, Trajectory, Turn,
+    Fact, GroupId, HarnessId, Outcome, PolicyVersion, RolloutId, RunId, TaskId, Trajectory, Turn,
 };
 use harness_pool::{Cluster, Digest, EvidenceRow};
 
@@ -17,30 +17,17 @@ fn attempt(n: u32, outcome: Outcome, kinds: &[&str]) -> Trajectory {
         turn
     };
     Trajectory {
-        schema_version: TRAJECTORY_SCHEMA_VERSION,
-        run_id: RunId::new("r").unwrap(),
-        rollout_id: RolloutId::new(format!("a{n}")).unwrap(),
-        group_id: GroupId::new("g").unwrap(),
-        task_id: TaskId::new("t").unwrap(),
-        env: "toy".into(),
-        split: Split::Train,
-        harness_id: HarnessId::new("base").unwrap(),
         policy_version: PolicyVersion(3),
         attempt: n,
-        role: RolloutRole::Base,
-        outcome,
-        reward: None,
-        prompt: vec![],
         turns: kinds.iter().map(turn).collect(),
-        error: None,
-        rule_errors: 0,
-        unprojectable: None,
-        sampling: Sampling {
-            temperature: 1.0,
-            max_new_tokens: 8,
-        },
-        started: None,
-        ended: None,
+        ..Trajectory::new(
+            RunId::new("r").unwrap(),
+            RolloutId::new(format!("a{n}")).unwrap(),
+            GroupId::new("g").unwrap(),
+            &toy_task(1, ""),
+            HarnessId::new("base").unwrap(),
+            outcome,
+        )
     }
 }
 
