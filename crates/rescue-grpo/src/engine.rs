@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 
 use crate::model::{DeviceKind, ModelConfig, ModelError, ParamRef, Transformer};
-use host::{Host, Packed, Workspace};
+use host::{Host, Plan, Workspace};
 
 /// At most this many rows share a micro-batch: eight rows' attention scores fit a core's cache (ours; 4, 8
 /// and 16 measured).
@@ -70,7 +70,7 @@ pub(crate) struct Pass {
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
     /// On the processor, by the loops of [`host`].
-    Host,
+    Host(Plan),
     /// On a device of burn, through its graph.
     Graph(Device),
 }
@@ -84,13 +84,13 @@ pub(crate) struct Engine {
 }
 
 impl Backend {
-    /// The backend of a kind of device.
+    /// The backend of a kind of device, for a model of valid sizes.
     ///
     /// # Errors
     /// [`ModelError::DeviceNotBuilt`].
-    pub(crate) fn open(kind: DeviceKind) -> Result<Self, ModelError> {
+    pub(crate) fn open(kind: DeviceKind, config: &ModelConfig) -> Result<Self, ModelError> {
         match kind {
-            DeviceKind::Cpu => Ok(Self::Host),
+            DeviceKind::Cpu => Ok(Self::Host(Plan::new(config))),
             kind => kind.open().map(Self::Graph),
         }
     }
@@ -116,7 +116,7 @@ impl Engine {
     pub(crate) fn logprobs(&self, flat: &[f32], rows: &[MaskedIds<'_>]) -> Vec<Vec<f32>> {
         let batches = micro_batches(rows);
         let done = match &self.backend {
-            Backend::Host => self.on_host(flat, &batches, |host, batch, ws| {
+            Backend::Host(plan) => self.on_host(plan, flat, &batches, |host, batch, ws| {
                 host.logprobs(batch.iter().map(|&r| rows[r]), ws)
             }),
             Backend::Graph(device) => self.each(&batches, |batch| {
@@ -135,7 +135,7 @@ impl Engine {
     pub(crate) fn greedy_hits(&self, flat: &[f32], rows: &[MaskedIds<'_>]) -> Vec<Vec<bool>> {
         let batches = micro_batches(rows);
         let done = match &self.backend {
-            Backend::Host => self.on_host(flat, &batches, |host, batch, ws| {
+            Backend::Host(plan) => self.on_host(plan, flat, &batches, |host, batch, ws| {
                 host.greedy_hits(batch.iter().map(|&r| rows[r]), ws)
             }),
             Backend::Graph(device) => self.each(&batches, |batch| {
@@ -161,33 +161,26 @@ impl Engine {
         coefficients: &Coefficients<'_>,
     ) -> Pass {
         let batches = micro_batches(rows);
-        let packed = Packed::new(&self.config);
-        let done = match &self.backend {
-            Backend::Host => self.on_host(flat, &batches, |host, batch, ws| {
-                let mut gradient = vec![0.0; flat.len()];
-                let of = |found: &[Vec<f32>]| weights_of(batch, found, coefficients);
-                let rows = batch.iter().map(|&r| rows[r]);
-                let logprobs = host.gradient(rows, of, &mut gradient, ws);
-                (gradient, logprobs)
-            }),
-            Backend::Graph(device) => self.each(&batches, |batch| {
-                self.graph_gradient(device, flat, rows, batch, coefficients)
-            }),
-        };
-        let mut sum = vec![0.0f64; flat.len()];
-        let mut found = Vec::with_capacity(done.len());
-        for (gradient, logprobs) in done {
-            for (total, part) in sum.iter_mut().zip(&gradient) {
-                *total += f64::from(*part);
+        let (gradient, found) = match &self.backend {
+            Backend::Host(plan) => {
+                let done = self.on_host(plan, flat, &batches, |host, batch, ws| {
+                    let mut gradient = vec![0.0; flat.len()];
+                    let of = |found: &[Vec<f32>]| weights_of(batch, found, coefficients);
+                    let rows = batch.iter().map(|&r| rows[r]);
+                    let logprobs = host.gradient(rows, of, &mut gradient, ws);
+                    (gradient, logprobs)
+                });
+                let (gradient, found) = summed(flat.len(), done);
+                (plan.packed.unpack(&gradient), found)
             }
-            found.push(logprobs);
-        }
-        let sum: Vec<f32> = sum.into_iter().map(|g| g as f32).collect();
+            Backend::Graph(device) => {
+                let work =
+                    |batch: &[usize]| self.graph_gradient(device, flat, rows, batch, coefficients);
+                summed(flat.len(), self.each(&batches, work))
+            }
+        };
         Pass {
-            gradient: match &self.backend {
-                Backend::Host => packed.unpack(&sum),
-                Backend::Graph(_) => sum,
-            },
+            gradient,
             logprobs: scatter(rows.len(), &batches, found),
         }
     }
@@ -224,6 +217,7 @@ impl Engine {
     /// Runs `work` on every micro-batch with weights packed once, and one workspace a thread.
     fn on_host<T: Send>(
         &self,
+        plan: &Plan,
         flat: &[f32],
         batches: &[MicroBatch],
         work: impl Fn(&Host<'_>, &[usize], &mut Workspace) -> T + Sync,
@@ -231,12 +225,7 @@ impl Engine {
         thread_local! {
             static WORKSPACE: RefCell<Workspace> = RefCell::default();
         }
-        let packed = Packed::new(&self.config);
-        let host = Host {
-            packed: &packed,
-            weights: &packed.pack(flat),
-            tables: &self.config.rope_tables(self.config.max_context),
-        };
+        let host = Host::new(plan, flat);
         self.each(batches, |batch| {
             WORKSPACE.with_borrow_mut(|ws| work(&host, batch, ws))
         })
@@ -273,6 +262,20 @@ impl Engine {
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, result)| result).collect()
     }
+}
+
+/// The gradients of micro-batches added up in f64, in their order, beside their log-probs. One may be empty, for
+/// zero.
+fn summed<T>(n: usize, done: Vec<(Vec<f32>, T)>) -> (Vec<f32>, Vec<T>) {
+    let mut sum = vec![0.0f64; n];
+    let mut found = Vec::with_capacity(done.len());
+    for (gradient, logprobs) in done {
+        for (total, part) in sum.iter_mut().zip(&gradient) {
+            *total += f64::from(*part);
+        }
+        found.push(logprobs);
+    }
+    (sum.into_iter().map(|g| g as f32).collect(), found)
 }
 
 /// The weights of a micro-batch's log-probs, one after the other.
@@ -450,7 +453,7 @@ mod tests {
             };
             let graph = Backend::Graph(DeviceKind::Cpu.open().unwrap());
             let graph = engine(&config, graph).gradient(&flat, &rows, &slope);
-            let host = engine(&config, Backend::Host);
+            let host = engine(&config, Backend::open(DeviceKind::Cpu, &config).unwrap());
             let pass = host.gradient(&flat, &rows, &slope);
             for (a, b) in pass.logprobs.iter().zip(&graph.logprobs) {
                 prop_assert_eq!(a.len(), b.len());
@@ -466,7 +469,7 @@ mod tests {
         let mut config = ModelConfig::nano(11, 8);
         (config.n_kv_heads, config.d_ff) = (2, 24);
         let flat: Vec<f32> = (0..config.n_params()).map(|i| i as f32).collect();
-        let packed = Packed::new(&config);
+        let packed = Plan::new(&config).packed;
         assert_ne!(packed.pack(&flat), flat);
         assert_eq!(packed.unpack(&packed.pack(&flat)), flat);
     }

@@ -71,7 +71,7 @@ impl NanoLearner {
         if expected != got {
             return Err(ModelError::BadLength { expected, got });
         }
-        let backend = Backend::open(config.device)?;
+        let backend = Backend::open(config.device, &model)?;
         Ok(Self {
             adam: AdamW::new(config.adamw, &model),
             engine: Engine {

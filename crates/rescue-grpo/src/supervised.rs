@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::adamw::{AdamW, AdamWConfig, clip_scale, global_norm};
 use crate::engine::{Backend, Engine, MaskedIds};
-use crate::model::{ModelConfig, ModelError};
+use crate::model::{DeviceKind, ModelConfig, ModelError};
 
 /// One demonstration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ fn engine(
     }
     Ok(Engine {
         config: model.clone(),
-        backend: Backend::Host,
+        backend: Backend::open(DeviceKind::Cpu, model)?,
         n_threads,
     })
 }

@@ -15,7 +15,7 @@ use pulp::{Simd, WithSimd};
 use super::product::Width;
 
 /// Values that are computed side by side.
-pub(super) const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 /// Rows that share one reading of the weights.
 pub(super) const ROWS: usize = 4;
 
@@ -49,13 +49,13 @@ pub(crate) fn exp(x: f32) -> f32 {
     (p * r * r + r + 1.0) * power
 }
 
-/// Sums a run of values pairwise, always in the same tree.
+/// Joins a run of values pairwise, always in the same tree.
 #[inline(always)]
-fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
+pub(crate) fn tree(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
-            lanes[i] += lanes[i + width];
+            lanes[i] = join(lanes[i], lanes[i + width]);
         }
         width /= 2;
     }
@@ -78,7 +78,7 @@ pub(super) fn lane_sum<S: Simd, const SQUARES: bool>(simd: S, values: &[f32]) ->
             *out = simd.add_f32s(*out, v);
         }
     }
-    tree_sum(lanes)
+    tree(lanes, |a, b| a + b)
 }
 
 /// The highest value; the length is a multiple of [`LANES`].

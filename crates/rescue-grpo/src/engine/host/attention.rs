@@ -83,6 +83,31 @@ impl Heads {
         }
     }
 
+    /// The attention weights of a block, `[block * group, block.end]`, of its queries over the keys that they see.
+    fn weights<'s>(
+        self,
+        (qkv, kv): (&[f32], usize),
+        block: &Range<usize>,
+        queries: &[f32],
+        logs: Logs<'_>,
+        room_for: &'s mut Vec<f32>,
+    ) -> &'s mut [f32] {
+        let keys = block.end;
+        let weights = room(room_for, block.len() * self.group * keys);
+        let of_keys = self.column(qkv, self.key_at(kv), keys);
+        MatMut::new(weights, keys).set(Mat::new(queries, self.dim), of_keys.t());
+        Softmax {
+            scores: weights,
+            width: keys,
+            group: self.group,
+            first: block.start,
+            scale: self.scale(),
+            logs,
+        }
+        .go();
+        weights
+    }
+
     /// Mixes the values of one sequence: `qkv` is `[T, width]`, `mixed` is `[T, d_model]`, `logs` is
     /// `[n_kv, T * group]`.
     pub(super) fn forth(self, qkv: &[f32], mixed: &mut [f32], logs: &mut [f32], s: &mut Scratch) {
@@ -93,20 +118,10 @@ impl Heads {
             room(&mut s.mixed, n * dim);
             for block in blocks(len) {
                 let (rows, keys) = (block.start * group..block.end * group, block.end);
-                let (dims, n) = (rows.start * dim..rows.end * dim, rows.len());
-                let weights = room(&mut s.weights, n * keys);
-                let queries = Mat::new(&s.queries[dims.clone()], dim);
-                let of_keys = self.column(qkv, self.key_at(kv), keys);
-                MatMut::new(weights, keys).set(queries, of_keys.t());
-                Softmax {
-                    scores: weights,
-                    width: keys,
-                    group,
-                    first: block.start,
-                    scale: self.scale(),
-                    logs: Logs::Keep(&mut logs[kv * len * group..][rows]),
-                }
-                .go();
+                let dims = rows.start * dim..rows.end * dim;
+                let logs = Logs::Keep(&mut logs[kv * len * group..][rows]);
+                let queries = &s.queries[dims.clone()];
+                let weights = self.weights((qkv, kv), &block, queries, logs, &mut s.weights);
                 let values = self.column(qkv, self.value_at(kv), keys);
                 MatMut::new(&mut s.mixed[dims], dim).set(Mat::new(weights, keys), values);
             }
@@ -142,20 +157,10 @@ impl Heads {
             for block in blocks(len) {
                 let (rows, keys) = (block.start * group..block.end * group, block.end);
                 let (dims, n) = (rows.start * dim..rows.end * dim, rows.len());
-                let queries = Mat::new(&s.queries[dims.clone()], dim);
                 let dmixed = Mat::new(&s.dmixed[dims.clone()], dim);
-                let of_keys = self.column(qkv, key_at, keys);
-                let weights = room(&mut s.weights, n * keys);
-                MatMut::new(weights, keys).set(queries, of_keys.t());
-                Softmax {
-                    scores: weights,
-                    width: keys,
-                    group,
-                    first: block.start,
-                    scale: self.scale(),
-                    logs: Logs::Read(&logs[kv * len * group..][rows.clone()]),
-                }
-                .go();
+                let kept = Logs::Read(&logs[kv * len * group..][rows.clone()]);
+                let queries = &s.queries[dims.clone()];
+                let weights = self.weights((qkv, kv), &block, queries, kept, &mut s.weights);
                 let dvalues = MatMut::strided(&mut dqkv[value_at..], keys, dim, width);
                 dvalues.add(Mat::new(weights, keys).t(), dmixed);
                 let dweights = room(&mut s.dweights, n * keys);
@@ -170,9 +175,10 @@ impl Heads {
                 }
                 .go();
                 let dscores = Mat::new(dweights, keys);
+                let of_keys = self.column(qkv, key_at, keys);
                 MatMut::new(&mut s.dqueries[dims], dim).set(dscores, of_keys);
                 let dkeys = MatMut::strided(&mut dqkv[key_at..], keys, dim, width);
-                dkeys.add(dscores.t(), queries);
+                dkeys.add(dscores.t(), Mat::new(queries, dim));
             }
             self.scatter(&s.dqueries[..n * dim], dqkv, width, kv);
         }

@@ -1,6 +1,6 @@
 //! Row-wise loops of the host's forward and backward pass, compiled for the best vector unit found at run time.
 //!
-//! Sums run over [`LANES`] interleaved partial sums, so that loops vectorise and a result does not depend on the
+//! Sums run over [`LANES`] interleaved parts and then in a tree, so that loops vectorise and a result does not depend on the
 //! vector unit's width.
 #![expect(
     clippy::inline_always,
@@ -9,58 +9,40 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::sampler::kernels::exp;
+use crate::sampler::kernels::{LANES, exp, tree};
 
-/// Interleaved partial sums.
-const LANES: usize = 16;
+/// Joins `term(i)` over `0..n` in interleaved parts, which begin at `zero`.
+#[inline(always)]
+fn fold(
+    n: usize,
+    zero: f32,
+    term: impl Fn(usize) -> f32,
+    join: impl Fn(f32, f32) -> f32 + Copy,
+) -> f32 {
+    let mut lanes = [zero; LANES];
+    let whole = n / LANES * LANES;
+    for start in (0..whole).step_by(LANES) {
+        for (lane, slot) in lanes.iter_mut().enumerate() {
+            *slot = join(*slot, term(start + lane));
+        }
+    }
+    for (lane, at) in (whole..n).enumerate() {
+        lanes[lane] = join(lanes[lane], term(at));
+    }
+    tree(lanes, join)
+}
 
 /// Sums `term(i)` over `0..n`.
 #[inline(always)]
 fn sum(n: usize, term: impl Fn(usize) -> f32) -> f32 {
-    let mut lanes = [0.0; LANES];
-    let whole = n / LANES * LANES;
-    for start in (0..whole).step_by(LANES) {
-        for (lane, slot) in lanes.iter_mut().enumerate() {
-            *slot += term(start + lane);
-        }
-    }
-    for (lane, at) in (whole..n).enumerate() {
-        lanes[lane] += term(at);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
+    fold(n, 0.0, term, |a, b| a + b)
 }
 
+/// The highest value.
 #[inline(always)]
 fn max(values: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (runs, rest) = values.as_chunks::<LANES>();
-    for run in runs {
-        for (best, value) in lanes.iter_mut().zip(run) {
-            *best = if *value > *best { *value } else { *best };
-        }
-    }
-    for (best, value) in lanes.iter_mut().zip(rest) {
-        *best = if *value > *best { *value } else { *best };
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = if lanes[i + width] > lanes[i] {
-                lanes[i + width]
-            } else {
-                lanes[i]
-            };
-        }
-        width /= 2;
-    }
-    lanes[0]
+    let higher = |a: f32, b: f32| if b > a { b } else { a };
+    fold(values.len(), f32::NEG_INFINITY, |i| values[i], higher)
 }
 
 /// Implements [`WithSimd`] for a kernel whose `run` is plain Rust.

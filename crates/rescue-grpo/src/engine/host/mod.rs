@@ -207,16 +207,37 @@ pub(super) struct Workspace {
     scratch: Scratch,
 }
 
-/// A model on the host: packed weights and the tables of the rotation.
-#[derive(Debug)]
-pub(super) struct Host<'a> {
-    pub(super) packed: &'a Packed,
-    pub(super) weights: &'a [f32],
+/// What a model's sizes say once and for all.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(super) packed: Packed,
     /// Cosine and sine of every position, `[max_context, head_dim / 2]`.
-    pub(super) tables: &'a (Vec<f32>, Vec<f32>),
+    tables: (Vec<f32>, Vec<f32>),
 }
 
-impl Host<'_> {
+impl Plan {
+    pub(super) fn new(config: &ModelConfig) -> Self {
+        Self {
+            packed: Packed::new(config),
+            tables: config.rope_tables(config.max_context),
+        }
+    }
+}
+
+/// A model on the host.
+#[derive(Debug)]
+pub(super) struct Host<'a> {
+    plan: &'a Plan,
+    weights: Vec<f32>,
+}
+
+impl<'p> Host<'p> {
+    /// The model with these flat weights.
+    pub(super) fn new(plan: &'p Plan, flat: &[f32]) -> Self {
+        let weights = plan.packed.pack(flat);
+        Self { plan, weights }
+    }
+
     /// Log-probs of the masked ids of every row.
     pub(super) fn logprobs<'a>(
         &self,
@@ -237,8 +258,8 @@ impl Host<'_> {
     ) -> Vec<Vec<bool>> {
         let tokens = Tokens::new(batch);
         self.logits(&tokens, ws);
-        let n = tokens.targets.len() * self.packed.vocab;
-        let choices = super::greedy(&ws.logits[..n], self.packed.vocab);
+        let n = tokens.targets.len() * self.packed().vocab;
+        let choices = super::greedy(&ws.logits[..n], self.packed().vocab);
         let hits = choices.iter().zip(&tokens.targets).map(|(a, b)| a == b);
         super::split(&hits.collect::<Vec<_>>(), &tokens.counts)
     }
@@ -262,17 +283,61 @@ impl Host<'_> {
         logprobs
     }
 
+    fn packed(&self) -> &'p Packed {
+        &self.plan.packed
+    }
+
     fn at(&self, range: &Range<usize>) -> &[f32] {
         &self.weights[range.clone()]
+    }
+
+    /// `norm(x)` by the gain at `gain`, into `normed`; the factors of its rows are kept.
+    fn norm<'n>(
+        &self,
+        gain: &Range<usize>,
+        x: &[f32],
+        normed: &'n mut Vec<f32>,
+        factors: &mut Vec<f32>,
+    ) -> &'n mut [f32] {
+        let y = room(normed, x.len());
+        Norm {
+            x,
+            gain: self.at(gain),
+            eps: self.packed().eps,
+            y,
+            factors: room(factors, x.len() / self.packed().d),
+        }
+        .go();
+        y
+    }
+
+    /// The way back through [`Host::norm`]: adds to `dx` and to the gain's gradient.
+    fn norm_back(
+        &self,
+        gain: &Range<usize>,
+        (x, factors): (&[f32], &[f32]),
+        dy: &[f32],
+        dx: &mut [f32],
+        gradient: &mut [f32],
+    ) {
+        NormBack {
+            x,
+            gain: self.at(gain),
+            factors: &factors[..x.len() / self.packed().d],
+            dy,
+            dx,
+            dgain: &mut gradient[gain.clone()],
+        }
+        .go();
     }
 
     /// Turns the logits into chances and returns the targets' log-probs.
     fn chances(&self, tokens: &Tokens, ws: &mut Workspace) -> Vec<f32> {
         let mut out = Vec::with_capacity(tokens.targets.len());
         LogProbs {
-            logits: &mut ws.logits[..tokens.targets.len() * self.packed.vocab],
+            logits: &mut ws.logits[..tokens.targets.len() * self.packed().vocab],
             targets: &tokens.targets,
-            width: self.packed.vocab,
+            width: self.packed().vocab,
             out: &mut out,
         }
         .go();
@@ -281,7 +346,7 @@ impl Host<'_> {
 
     /// The forward pass, up to the logits of the selected states.
     fn logits(&self, tokens: &Tokens, ws: &mut Workspace) {
-        let p = self.packed;
+        let p = self.packed();
         let d = p.d;
         ws.kept.resize_with(p.blocks.len(), Kept::default);
         self.lay_tables(tokens, ws);
@@ -296,32 +361,26 @@ impl Host<'_> {
             self.feed_forward(block, n, l, ws);
         }
         let m = tokens.from.len();
-        let normed = room(&mut ws.normed, m * d);
-        Norm {
-            x: &ws.x[..m * d],
-            gain: self.at(&p.norm),
-            eps: p.eps,
-            y: normed,
-            factors: room(&mut ws.factors, m),
-        }
-        .go();
+        let normed = self.norm(&p.norm, &ws.x[..m * d], &mut ws.normed, &mut ws.factors);
         let logits = room(&mut ws.logits, m * p.vocab);
         MatMut::new(logits, p.vocab).set(Mat::new(normed, d), Mat::new(embed, d).t());
     }
 
     /// Angles of every token.
     fn lay_tables(&self, tokens: &Tokens, ws: &mut Workspace) {
-        let half = self.packed.heads.dim / 2;
+        let half = self.packed().heads.dim / 2;
         ws.cos.clear();
         ws.sin.clear();
         for row in &tokens.rows {
-            ws.cos.extend_from_slice(&self.tables.0[..row.len() * half]);
-            ws.sin.extend_from_slice(&self.tables.1[..row.len() * half]);
+            ws.cos
+                .extend_from_slice(&self.plan.tables.0[..row.len() * half]);
+            ws.sin
+                .extend_from_slice(&self.plan.tables.1[..row.len() * half]);
         }
     }
 
     fn rotate(&self, qkv: &mut [f32], (cos, sin): (&[f32], &[f32]), forth: f32) {
-        let heads = self.packed.heads;
+        let heads = self.packed().heads;
         Rotate {
             x: qkv,
             stride: heads.width(),
@@ -343,20 +402,12 @@ impl Host<'_> {
         l: usize,
         ws: &mut Workspace,
     ) -> usize {
-        let p = self.packed;
+        let p = self.packed();
         let (n, d, width) = (tokens.ids.len(), p.d, p.heads.width());
         let kept = &mut ws.kept[l];
         std::mem::swap(&mut kept.x, &mut ws.x);
         let x = &kept.x[..n * d];
-        let normed = room(&mut kept.normed, n * d);
-        Norm {
-            x,
-            gain: self.at(&block.norm_attn),
-            eps: p.eps,
-            y: normed,
-            factors: room(&mut kept.factors, n),
-        }
-        .go();
+        let normed = self.norm(&block.norm_attn, x, &mut kept.normed, &mut kept.factors);
         let qkv = room(&mut kept.qkv, n * width);
         MatMut::new(qkv, width).set(Mat::new(normed, d), Mat::new(self.at(&block.qkv), width));
         self.rotate(qkv, (&ws.cos, &ws.sin), 1.0);
@@ -386,19 +437,12 @@ impl Host<'_> {
 
     /// `x + down(silu(gate(h)) * up(h))` with `h = norm(x)`.
     fn feed_forward(&self, block: &Block, n: usize, l: usize, ws: &mut Workspace) {
-        let (d, ff) = (self.packed.d, self.packed.ff);
+        let (d, ff) = (self.packed().d, self.packed().ff);
         let kept = &mut ws.kept[l];
         std::mem::swap(&mut kept.x_ffn, &mut ws.x);
         let x = &kept.x_ffn[..n * d];
-        let normed = room(&mut kept.normed_ffn, n * d);
-        Norm {
-            x,
-            gain: self.at(&block.norm_ffn),
-            eps: self.packed.eps,
-            y: normed,
-            factors: room(&mut kept.factors_ffn, n),
-        }
-        .go();
+        let (normed, factors) = (&mut kept.normed_ffn, &mut kept.factors_ffn);
+        let normed = self.norm(&block.norm_ffn, x, normed, factors);
         let gate_up = room(&mut kept.gate_up, n * 2 * ff);
         let weights = Mat::new(self.at(&block.gate_up), 2 * ff);
         MatMut::new(gate_up, 2 * ff).set(Mat::new(normed, d), weights);
@@ -422,7 +466,7 @@ impl Host<'_> {
         gradient: &mut [f32],
         ws: &mut Workspace,
     ) {
-        let p = self.packed;
+        let p = self.packed();
         let (n, m, d) = (tokens.ids.len(), tokens.from.len(), p.d);
         let dlogits = &mut ws.logits[..m * p.vocab];
         LogProbsBack {
@@ -439,15 +483,13 @@ impl Host<'_> {
         MatMut::new(dembed, d).add(dlogits.t(), Mat::new(&ws.normed[..m * d], d));
         let dx = room(&mut ws.dx, m * d);
         dx.fill(0.0);
-        NormBack {
-            x: &ws.x[..m * d],
-            gain: self.at(&p.norm),
-            factors: &ws.factors[..m],
-            dy: dnormed,
+        self.norm_back(
+            &p.norm,
+            (&ws.x[..m * d], &ws.factors),
+            dnormed,
             dx,
-            dgain: &mut gradient[p.norm.clone()],
-        }
-        .go();
+            gradient,
+        );
         let last = p.blocks.len() - 1;
         for (l, block) in p.blocks.iter().enumerate().rev() {
             self.feed_forward_back(block, if l == last { m } else { n }, l, gradient, ws);
@@ -468,7 +510,7 @@ impl Host<'_> {
         gradient: &mut [f32],
         ws: &mut Workspace,
     ) {
-        let (d, ff) = (self.packed.d, self.packed.ff);
+        let (d, ff) = (self.packed().d, self.packed().ff);
         let kept = &mut ws.kept[l];
         let dx = &mut ws.dx[..n * d];
         let gate_up = &mut kept.gate_up[..n * 2 * ff];
@@ -494,15 +536,8 @@ impl Host<'_> {
         let dnormed = room(&mut ws.dnormed, n * d);
         let weights = Mat::new(self.at(&block.gate_up), 2 * ff);
         MatMut::new(dnormed, d).set(dgate_up, weights.t());
-        NormBack {
-            x: &kept.x_ffn[..n * d],
-            gain: self.at(&block.norm_ffn),
-            factors: &kept.factors_ffn[..n],
-            dy: dnormed,
-            dx,
-            dgain: &mut gradient[block.norm_ffn.clone()],
-        }
-        .go();
+        let kept = (&kept.x_ffn[..n * d], &kept.factors_ffn[..]);
+        self.norm_back(&block.norm_ffn, kept, dnormed, dx, gradient);
     }
 
     fn attend_back(
@@ -514,7 +549,7 @@ impl Host<'_> {
         gradient: &mut [f32],
         ws: &mut Workspace,
     ) {
-        let p = self.packed;
+        let p = self.packed();
         let (n, m, d, width) = (tokens.ids.len(), tokens.from.len(), p.d, p.heads.width());
         let kept = &mut ws.kept[l];
         let rows = if is_last { m } else { n };
@@ -553,15 +588,8 @@ impl Host<'_> {
         MatMut::new(&mut gradient[block.qkv.clone()], width).add(normed.t(), dqkv);
         let dnormed = room(&mut ws.dnormed, n * d);
         MatMut::new(dnormed, d).set(dqkv, Mat::new(self.at(&block.qkv), width).t());
-        NormBack {
-            x: &kept.x[..n * d],
-            gain: self.at(&block.norm_attn),
-            factors: &kept.factors[..n],
-            dy: dnormed,
-            dx: &mut ws.dx[..n * d],
-            dgain: &mut gradient[block.norm_attn.clone()],
-        }
-        .go();
+        let (kept, dx) = ((&kept.x[..n * d], &kept.factors[..]), &mut ws.dx[..n * d]);
+        self.norm_back(&block.norm_attn, kept, dnormed, dx, gradient);
     }
 }
 
