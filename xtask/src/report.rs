@@ -519,7 +519,7 @@ pub fn parse(text: &str, shown: &str) -> anyhow::Result<Report> {
     }
     let is_no_report = || format!("`{shown}` is no report");
     let value: serde_json::Value = serde_json::from_str(text).with_context(is_no_report)?;
-    let version: Version = serde_json::from_str(text).with_context(is_no_report)?;
+    let version = Version::deserialize(&value).with_context(is_no_report)?;
     anyhow::ensure!(
         version.schema_version <= SCHEMA_VERSION,
         "`{shown}` has schema_version {}, this program reads up to: {SCHEMA_VERSION}",
