@@ -2,7 +2,7 @@
 
 use harness_core::testing::toy_task;
 use harness_core::{
-    Fact, GroupId, HarnessId, Outcome, PolicyVersion, RolloutId, RunId, TaskId, Trajectory, Turn,
+    Fact, GroupId, HarnessId, Outcome, PolicyVersion, RolloutId, RunId, Trajectory, Turn,
 };
 use harness_pool::{Cluster, Digest, EvidenceRow};
 
