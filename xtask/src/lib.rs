@@ -18,8 +18,7 @@
 //! With `--no-default-features` nothing of the policy model is built: `tidy`, `schema`, `report`, `show` and
 //! `--dry-run` work,
 //! everything that trains says that it cannot.
-// `bench` alone opts out, where it measures the product library.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod api;
 pub mod arm;

@@ -10,6 +10,7 @@ mod engine;
 #[cfg(test)]
 mod fakes;
 pub mod learner;
+pub mod matmul;
 pub mod metrics;
 pub mod model;
 pub mod nano_learner;

@@ -1,4 +1,5 @@
-//! Matrix products on the host: a bounds-checked front of the `gemm` crate, one thread.
+//! Matrix products on the processor: a bounds-checked front of the `gemm` crate, one thread. It is the workspace's
+//! one unsafe call.
 #![expect(
     clippy::many_single_char_names,
     reason = "sizes of matrices by their usual letters"
@@ -10,9 +11,9 @@
 
 use gemm::Parallelism;
 
-/// A matrix in a slice: entry `(i, j)` is `data[i * row + j * column]`.
+/// A matrix in a slice of f32: entry `(i, j)` is `data[i * row + j * column]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mat<'a> {
+pub struct Mat<'a> {
     data: &'a [f32],
     n_rows: usize,
     n_columns: usize,
@@ -22,7 +23,7 @@ pub(super) struct Mat<'a> {
 
 /// The same, writable; rows are contiguous.
 #[derive(Debug)]
-pub(super) struct MatMut<'a> {
+pub struct MatMut<'a> {
     data: &'a mut [f32],
     n_rows: usize,
     n_columns: usize,
@@ -39,7 +40,10 @@ fn check(len: usize, (n_rows, row): (usize, usize), (n_columns, column): (usize,
 
 impl<'a> Mat<'a> {
     /// Rows of `n_columns` values, `stride` apart.
-    pub(super) fn strided(data: &'a [f32], n_rows: usize, n_columns: usize, stride: usize) -> Self {
+    ///
+    /// # Panics
+    /// If the last entry lies outside the slice.
+    pub fn strided(data: &'a [f32], n_rows: usize, n_columns: usize, stride: usize) -> Self {
         check(data.len(), (n_rows, stride), (n_columns, 1));
         Self {
             data,
@@ -50,13 +54,17 @@ impl<'a> Mat<'a> {
         }
     }
 
-    /// Rows of `n_columns` values after each other; as many as there are.
-    pub(super) fn new(data: &'a [f32], n_columns: usize) -> Self {
+    /// Rows of `n_columns >= 1` values after each other; as many as there are.
+    ///
+    /// # Panics
+    /// If `n_columns` is 0.
+    pub fn new(data: &'a [f32], n_columns: usize) -> Self {
         Self::strided(data, data.len() / n_columns, n_columns, n_columns)
     }
 
     /// The transposed matrix.
-    pub(super) fn t(self) -> Self {
+    #[must_use]
+    pub fn t(self) -> Self {
         Self {
             n_rows: self.n_columns,
             n_columns: self.n_rows,
@@ -68,13 +76,11 @@ impl<'a> Mat<'a> {
 }
 
 impl<'a> MatMut<'a> {
-    /// Rows of `n_columns` values, `stride >= n_columns` apart.
-    pub(super) fn strided(
-        data: &'a mut [f32],
-        n_rows: usize,
-        n_columns: usize,
-        stride: usize,
-    ) -> Self {
+    /// Rows of `n_columns` values, `stride` apart.
+    ///
+    /// # Panics
+    /// If the last entry lies outside the slice, or `stride` is below `n_columns`.
+    pub fn strided(data: &'a mut [f32], n_rows: usize, n_columns: usize, stride: usize) -> Self {
         check(data.len(), (n_rows, stride), (n_columns, 1));
         assert!(
             n_columns <= stride,
@@ -88,19 +94,28 @@ impl<'a> MatMut<'a> {
         }
     }
 
-    /// Rows of `n_columns` values after each other; as many as there are.
-    pub(super) fn new(data: &'a mut [f32], n_columns: usize) -> Self {
+    /// Rows of `n_columns >= 1` values after each other; as many as there are.
+    ///
+    /// # Panics
+    /// If `n_columns` is 0.
+    pub fn new(data: &'a mut [f32], n_columns: usize) -> Self {
         let n_rows = data.len() / n_columns;
         Self::strided(data, n_rows, n_columns, n_columns)
     }
 
     /// `self = a b`.
-    pub(super) fn set(self, a: Mat<'_>, b: Mat<'_>) {
+    ///
+    /// # Panics
+    /// If the shapes do not fit.
+    pub fn set(self, a: Mat<'_>, b: Mat<'_>) {
         self.product(a, b, false);
     }
 
     /// `self += a b`.
-    pub(super) fn add(self, a: Mat<'_>, b: Mat<'_>) {
+    ///
+    /// # Panics
+    /// If the shapes do not fit.
+    pub fn add(self, a: Mat<'_>, b: Mat<'_>) {
         self.product(a, b, true);
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::Command;
 
 use rescue_grpo::ModelConfig;
+use rescue_grpo::matmul::{Mat, MatMut};
 use serde::Serialize;
 
 use super::measure::{median, sorted, timed};
@@ -143,42 +144,18 @@ impl Product {
 
     /// # Panics
     /// If a slice is not as long as its matrix.
-    #[expect(unsafe_code, reason = "the library that is measured has no safe call")]
     fn run(self, left: &[f32], right: &[f32], out: &mut [f32]) {
         let Self { m, k, n, .. } = self;
         assert_eq!((left.len(), right.len(), out.len()), (m * k, k * n, m * n));
-        // Distances between columns and between rows.
-        let steps = |rows: usize, columns: usize, is_turned: bool| {
-            let (columns, rows) = if is_turned { (rows, 1) } else { (1, columns) };
-            (columns as isize, rows as isize)
+        let mat = |data, n_rows, n_columns, is_turned| {
+            if is_turned {
+                Mat::new(data, n_rows).t()
+            } else {
+                Mat::new(data, n_columns)
+            }
         };
-        let (left_column, left_row) = steps(m, k, self.is_left_turned);
-        let (right_column, right_row) = steps(k, n, self.is_right_turned);
-        // SAFETY: the assertion above holds every element of the three dense matrices inside its slice, and
-        // `out` overlaps neither input, being borrowed mutably.
-        unsafe {
-            gemm::gemm(
-                m,
-                n,
-                k,
-                out.as_mut_ptr(),
-                1,
-                n as isize,
-                false,
-                left.as_ptr(),
-                left_column,
-                left_row,
-                right.as_ptr(),
-                right_column,
-                right_row,
-                0.0,
-                1.0,
-                false,
-                false,
-                false,
-                gemm::Parallelism::None,
-            );
-        }
+        let left = mat(left, m, k, self.is_left_turned);
+        MatMut::new(out, n).set(left, mat(right, k, n, self.is_right_turned));
     }
 }
 
@@ -229,7 +206,6 @@ mod tests {
         assert_eq!(cores("x"), None);
     }
 
-    /// The bounds-checked twin of the unsafe call.
     #[test]
     fn products_are_those_of_three_loops() {
         for (is_left_turned, is_right_turned) in [(false, false), (true, false), (false, true)] {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::kernels::{Dots, Logs, Softmax, SoftmaxBack};
-use super::matmul::{Mat, MatMut};
+use crate::matmul::{Mat, MatMut};
 
 /// Queries that share one block of scores; keys that come after all of them are left out.
 const BLOCK: usize = 64;

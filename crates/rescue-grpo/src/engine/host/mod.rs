@@ -13,15 +13,14 @@
 
 mod attention;
 mod kernels;
-mod matmul;
 
 use std::ops::Range;
 
 use attention::{Heads, Scratch, room};
 use kernels::{LogProbs, LogProbsBack, Norm, NormBack, Rotate, SwiGlu, SwiGluBack};
-use matmul::{Mat, MatMut};
 
 use super::MaskedIds;
+use crate::matmul::{Mat, MatMut};
 use crate::model::ModelConfig;
 
 /// Where the parts of a model stand in its packed weights: those of the flat layout, but the matrices of
