@@ -1,5 +1,5 @@
 //! Prints tokens per CPU second of the nano sampler, the warm start and an update at the measured size
-//! (width 64, 2 layers, vocabulary 640). Usage: `cargo run -p rescue-grpo --example nano_speed -- [threads] [steps]`.
+//! (width 64, 2 layers, vocabulary 640). Usage: `cargo run --example nano_speed -- [threads] [steps]`.
 
 use std::time::Duration;
 

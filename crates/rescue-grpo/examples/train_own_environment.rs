@@ -1,5 +1,5 @@
 //! Your own environment and base harness, trained with rescue-GRPO on the processor, in seconds:
-//! `cargo run -p rescue-grpo --example train_own_environment`.
+//! `cargo run --example train_own_environment`.
 //! Four locks, each opened by one letter. The policy says what a note tells it, and `a` without a note: the base
 //! opens one lock of four, GRPO alone ends with two (`RescueMode::Off`), and rescue, with notes, opens all.
 

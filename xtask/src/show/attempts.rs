@@ -20,6 +20,8 @@ use crate::run_dir::RunDir;
 use crate::say;
 use crate::usage::UsageError;
 
+/// Why a run may have kept nothing.
+const NOTHING_KEPT: &str = "none are kept of an arm that was read from the shared cache: run it with --no-cache to keep some";
 /// How many near ids are told for an unknown one.
 const N_NEAR: usize = 3;
 
@@ -86,6 +88,9 @@ pub(super) fn list(run: &RunDir, filter: Filter) -> anyhow::Result<()> {
     }
     problems.iter().for_each(say::warn);
     say::note(format_args!("{n_listed} of {n_all} kept attempts"));
+    if n_all == 0 {
+        say::note(NOTHING_KEPT);
+    }
     if n_listed > 0 {
         let dir = run.root().display();
         say::note(format_args!(
@@ -163,7 +168,7 @@ pub(super) fn find(
     match found.len() {
         1 => Ok(found.remove(0)),
         0 if near.is_empty() => Err(UsageError::new(format!(
-            "`{dir}` has kept no attempts{}",
+            "`{dir}` has kept no attempts{}\n  {NOTHING_KEPT}",
             arm.map_or(String::new(), |arm| format!(" of arm {arm}"))
         ))
         .into()),
