@@ -36,6 +36,7 @@ use crate::config::Config;
 use crate::log::kind;
 use crate::{clock, say};
 use warm_start::WarmStart;
+pub(crate) use warm_start::{SHIPPED, assets};
 
 /// Rebuilds the shipped warm start of an environment.
 ///

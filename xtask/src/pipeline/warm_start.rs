@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::say;
 
 /// The shipped checkpoint and its tokenizer, in the folder `assets`.
-const SHIPPED: [&str; 2] = ["appworld-nano.safetensors", "appworld-nano.bpe.json"];
+pub(crate) const SHIPPED: [&str; 2] = ["appworld-nano.safetensors", "appworld-nano.bpe.json"];
 /// Demonstrations whose text the tokenizer is trained on.
 const N_TOKENIZER_DEMOS: usize = 1500;
 /// Tasks of a family that the copy gate plays.
@@ -127,7 +127,7 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<WarmStart> {
     Ok(WarmStart { codec, checkpoint })
 }
 
-fn assets() -> PathBuf {
+pub(crate) fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
 }
 

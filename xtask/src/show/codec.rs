@@ -9,21 +9,19 @@ use rescue_grpo::BpeCodec;
 
 use super::transcript::fits;
 use crate::cli::CACHE_FOLDER;
+use crate::pipeline::{SHIPPED, assets};
 use crate::run_dir::RunDir;
 use crate::tidy::workspace_root;
-
-/// The file of a tokenizer in the folder of a warm start.
-const TOKENIZER: &str = "appworld-nano.bpe.json";
 
 /// The first tokenizer that reads what the attempt sampled as its actions; any if none does, `None` if none can
 /// be read.
 pub(super) fn for_attempt(run: &RunDir, attempt: &Trajectory) -> Option<Box<dyn Codec>> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")];
+    let mut folders = vec![assets()];
     folders.extend(warm_starts(&run.stages_path()));
     folders.extend(warm_starts(&workspace_root().join(CACHE_FOLDER)));
     let mut codecs: Vec<Box<dyn Codec>> = Vec::new();
     for folder in folders {
-        if let Ok(codec) = BpeCodec::load(folder.join(TOKENIZER)) {
+        if let Ok(codec) = BpeCodec::load(folder.join(SHIPPED[1])) {
             if fits(&codec, attempt) {
                 return Some(Box::new(codec));
             }
