@@ -4,7 +4,7 @@ use pulp::Arch;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::kernels::{LANES, Weigh, padded};
+use super::kernels::{RUN, Weigh, padded};
 
 /// Bound on `1 / temperature`, so that zero times it stays zero.
 const MAX_SHARPNESS: f32 = 1.0e30;
@@ -14,7 +14,7 @@ const MAX_SHARPNESS: f32 = 1.0e30;
 pub(super) struct Drawer {
     arch: Arch,
     weights: Vec<f32>,
-    sums: Vec<f64>,
+    sums: Vec<f32>,
     vocab: usize,
 }
 
@@ -23,7 +23,7 @@ impl Drawer {
         Self {
             arch,
             weights: vec![0.0; padded(vocab)],
-            sums: vec![0.0; padded(vocab) / LANES],
+            sums: vec![0.0; padded(vocab).div_ceil(RUN)],
             vocab,
         }
     }
@@ -37,17 +37,19 @@ impl Drawer {
         rng: &mut ChaCha8Rng,
     ) -> Option<(u32, f32)> {
         let peak = self.weigh(logits, 1.0);
-        let total: f64 = self.sums.iter().sum();
+        let total = self.total();
         if !(total.is_finite() && peak.is_finite()) {
             return None;
         }
         let id = if temperature <= 0.0 {
             logits.iter().position(|&l| l >= peak)?
         } else {
+            let mut of_weights = total;
             if (temperature - 1.0).abs() > 0.0 {
                 self.weigh(logits, temperature.recip().min(MAX_SHARPNESS));
+                of_weights = self.total();
             }
-            self.pick(rng)
+            self.pick(of_weights, rng)
         };
         let logprob = f64::from(logits[id] - peak) - total.ln();
         Some((id as u32, logprob as f32))
@@ -62,24 +64,31 @@ impl Drawer {
         })
     }
 
+    fn total(&self) -> f64 {
+        self.sums.iter().map(|&sum| f64::from(sum)).sum()
+    }
+
     /// Inverts the cumulative sum, run by run and then inside the run.
-    fn pick(&self, rng: &mut ChaCha8Rng) -> usize {
-        let total: f64 = self.sums.iter().sum();
+    fn pick(&self, total: f64, rng: &mut ChaCha8Rng) -> usize {
         let mut left = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * total;
-        let mut last = 0;
-        for (run, sum) in self.sums.iter().enumerate() {
-            if left >= *sum {
+        let mut ids = 0..self.vocab;
+        let starts = (0..self.vocab).step_by(RUN);
+        for (start, sum) in starts.zip(self.sums.iter().map(|&sum| f64::from(sum))) {
+            if left >= sum {
                 left -= sum;
                 continue;
             }
-            for (j, weight) in self.weights[run * LANES..][..LANES].iter().enumerate() {
-                last = (run * LANES + j).min(self.vocab - 1);
-                left -= f64::from(*weight);
+            ids = start..(start + RUN).min(self.vocab);
+            for id in ids.clone() {
+                left -= f64::from(self.weights[id]);
                 if left < 0.0 {
-                    return last;
+                    return id;
                 }
             }
+            break;
         }
-        last
+        // Rounding, about once in ten million draws: the likeliest of the run, which the cut was in.
+        let likelier = |a: &usize, b: &usize| self.weights[*a].total_cmp(&self.weights[*b]);
+        ids.max_by(likelier).unwrap_or(0)
     }
 }

@@ -7,6 +7,9 @@
 //!
 //! Rollouts that open with the same ids (siblings of a group) read them once; the others copy the cache.
 
+mod aligned;
+mod attend;
+mod cache;
 mod decoder;
 mod draw;
 pub(crate) mod kernels;
@@ -23,7 +26,8 @@ use harness_core::{
 };
 use rand_chacha::ChaCha8Rng;
 
-use decoder::{Cache, Decoder, STEP_TOKENS, Token};
+use cache::Cache;
+use decoder::{Decoder, STEP_TOKENS, Token};
 use draw::Drawer;
 use prefix::Prefixes;
 pub use weights::SamplerWeights;
@@ -295,7 +299,8 @@ impl NanoSampler {
     /// Copies the opening of `n` tokens from one row to another.
     fn adopt(&mut self, from: usize, to: usize, n: usize) {
         if let Ok([source, target]) = self.caches.get_disjoint_mut([from, to]) {
-            self.decoder.copy_cache(source, target, n);
+            target.reserve(n, 0);
+            target.copy_from(source, n);
         }
         if let Some(row) = &mut self.rows[to] {
             (row.len, row.n_read, row.waits) = (n, n, false);
