@@ -43,7 +43,11 @@ pub struct ClusterError {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct Cluster(Arc<str>);
+pub struct Cluster {
+    text: Arc<str>,
+    /// Where the slash stands.
+    slash: usize,
+}
 
 impl Cluster {
     /// The cluster of an instruction and an error kind; an empty error kind is [`NO_ERROR`]. Characters
@@ -53,7 +57,11 @@ impl Cluster {
             kind if kind.is_empty() => NO_ERROR.to_owned(),
             kind => kind,
         };
-        Self(format!("{}/{kind}", verb(instruction)).into())
+        let verb = verb(instruction);
+        Self {
+            text: format!("{verb}/{kind}").into(),
+            slash: verb.len(),
+        }
     }
 
     /// The cluster of a task that nobody has attempted yet.
@@ -63,17 +71,17 @@ impl Cluster {
 
     /// The whole key.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// What the task asks for: the first word of its instruction, lower case.
     pub fn verb(&self) -> &str {
-        self.0.split_once('/').map_or("", |(verb, _)| verb)
+        &self.text[..self.slash]
     }
 
     /// The kind of error, [`NO_ERROR`] or [`UNSEEN`].
     pub fn error_kind(&self) -> &str {
-        self.0.split_once('/').map_or("", |(_, kind)| kind)
+        &self.text[self.slash + 1..]
     }
 }
 
@@ -109,7 +117,10 @@ impl TryFrom<String> for Cluster {
     fn try_from(text: String) -> Result<Self, ClusterError> {
         let is_part = |part: &str| !part.is_empty() && clean(part) == part;
         match text.split_once('/') {
-            Some((verb, kind)) if is_part(verb) && is_part(kind) => Ok(Self(text.into())),
+            Some((verb, kind)) if is_part(verb) && is_part(kind) => Ok(Self {
+                slash: verb.len(),
+                text: text.into(),
+            }),
             _ => Err(ClusterError {
                 got: text.chars().take(100).collect(),
             }),
@@ -119,18 +130,18 @@ impl TryFrom<String> for Cluster {
 
 impl From<Cluster> for String {
     fn from(cluster: Cluster) -> Self {
-        cluster.0.as_ref().to_owned()
+        cluster.text.as_ref().to_owned()
     }
 }
 
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cluster({})", self.0)
+        write!(f, "Cluster({})", self.text)
     }
 }

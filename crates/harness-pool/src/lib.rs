@@ -26,6 +26,8 @@ pub mod select;
 pub mod sibling;
 pub mod stats;
 pub mod summary;
+mod track;
+mod tried;
 
 pub use anchor::AnchorProbe;
 pub use cluster::{Cluster, ClusterError};

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::Cluster;
 use crate::evidence::EvidenceRow;
 use crate::record::{self, Format, RecordError};
-use crate::stats::{Cell, CellKey, ClusterScope, Given, Stats, Utility};
+use crate::stats::{ClusterScope, Given, Stats, Utility};
+use crate::track::{Track, Weights};
+use crate::tried::Tried;
 
 /// The newest format of a profile file that this code reads, and the one that it writes. Format 2 has
 /// [`EvidenceRow::flags`]; in files of format 1 no row has them.
@@ -70,12 +72,26 @@ pub struct Examples {
 ///
 /// A pure function of (set of rows, policy version, config): the order of rows and repetitions do not
 /// matter, to the last bit.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// What rows say together is kept beside them, so that neither [`BehaviorProfile::insert`] nor asking grows
+/// with the rows that are there. The first question about a harness after its evidence or the version changed
+/// sums up its clusters and versions once.
+#[derive(Debug, Clone)]
 pub struct BehaviorProfile {
     policy_version: PolicyVersion,
     config: ProfileConfig,
     rows: BTreeMap<RolloutId, EvidenceRow>,
-    cells: BTreeMap<HarnessId, BTreeMap<Cluster, Cell>>,
+    // All below follows from the above.
+    tracks: BTreeMap<HarnessId, Track>,
+    tried: Tried,
+    weights: Weights,
+}
+
+impl PartialEq for BehaviorProfile {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |profile: &Self| (profile.policy_version, profile.config);
+        of(self) == of(other) && self.rows == other.rows
+    }
 }
 
 /// The content of a profile file, beside `format_version`, `kind` and `hash`.
@@ -112,7 +128,9 @@ impl BehaviorProfile {
             policy_version,
             config,
             rows: BTreeMap::new(),
-            cells: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+            tried: Tried::default(),
+            weights: Weights::new(),
         };
         profile.insert(rows)?;
         Ok(profile)
@@ -143,13 +161,20 @@ impl BehaviorProfile {
         for row in fresh.values() {
             self.count(row);
         }
-        self.rows.append(&mut fresh);
+        // Not `append`, which makes the whole map anew.
+        self.rows.extend(fresh);
         Ok(())
     }
 
     /// Moves the profile to another version of the policy; all evidence is weighed anew.
     pub fn set_policy_version(&mut self, version: PolicyVersion) {
+        if version == self.policy_version {
+            return;
+        }
         self.policy_version = version;
+        let of_row = std::mem::take(&mut self.weights).into_keys();
+        self.weights = of_row.map(|row| (row, self.weight(row))).collect();
+        self.tracks.values_mut().for_each(Track::forget_totals);
     }
 
     /// The version of the policy that the profile speaks of.
@@ -169,26 +194,44 @@ impl BehaviorProfile {
 
     /// The harnesses with evidence, the base among them, ascending.
     pub fn harnesses(&self) -> impl Iterator<Item = &HarnessId> {
-        self.cells.keys()
+        self.tracks.keys()
     }
 
     /// The clusters in which a harness has evidence, ascending.
     pub fn clusters(&self, harness: &HarnessId) -> impl Iterator<Item = &Cluster> {
-        self.cells.get(harness).into_iter().flat_map(BTreeMap::keys)
+        self.tracks
+            .get(harness)
+            .into_iter()
+            .flat_map(Track::clusters)
     }
 
     /// What the rows of a harness say; zeros without evidence.
     pub fn stats(&self, harness: &HarnessId, scope: ClusterScope<'_>, given: Given) -> Stats {
-        let mut stats = Stats::default();
-        for (cluster, cell) in self.cells.get(harness).into_iter().flatten() {
-            if !scope.holds(cluster) {
-                continue;
-            }
-            for (key, counts) in cell.iter().filter(|(key, _)| given.holds(**key)) {
-                stats.add(*key, counts, self.weight(key.version));
-            }
-        }
-        stats
+        let track = self.tracks.get(harness);
+        track.map_or_else(Stats::default, |track| {
+            track.stats(scope, given, &self.weights)
+        })
+    }
+
+    /// What the rows of a harness say in each of its clusters, ascending; zeros where it has none of this kind.
+    pub fn stats_by_cluster(&self, harness: &HarnessId, given: Given) -> &[(Cluster, Stats)] {
+        let track = self.tracks.get(harness);
+        track.map_or(&[], |track| track.by_cluster(given, &self.weights))
+    }
+
+    /// The clusters in which any harness has evidence, ascending.
+    pub fn all_clusters(&self) -> impl Iterator<Item = &Cluster> {
+        self.tried.clusters()
+    }
+
+    /// The tasks of a cluster of which a wanted harness has a row of this kind, ascending.
+    pub fn tasks(
+        &self,
+        cluster: &Cluster,
+        given: Given,
+        is_wanted: impl Fn(&HarnessId) -> bool,
+    ) -> impl Iterator<Item = &TaskId> {
+        self.tried.tasks(cluster, given, is_wanted)
     }
 
     /// The gain of a sibling over fresh base retries, by probes on tasks that the base had failed.
@@ -278,9 +321,13 @@ impl BehaviorProfile {
     }
 
     fn count(&mut self, row: &EvidenceRow) {
-        let cells = self.cells.entry(row.harness.clone()).or_default();
-        let cell = cells.entry(row.cluster.clone()).or_default();
-        cell.entry(CellKey::of(row)).or_default().count(row);
+        self.tracks
+            .entry(row.harness.clone())
+            .or_default()
+            .count(row);
+        self.tried.add(row);
+        let weight = self.weight(row.policy_version);
+        self.weights.insert(row.policy_version, weight);
     }
 
     fn weight(&self, version: PolicyVersion) -> f64 {

@@ -1,6 +1,5 @@
 //! What rows of evidence say together: counts, a discounted rate with its interval, and a sibling's utility.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use harness_core::PolicyVersion;
@@ -72,9 +71,6 @@ pub struct Utility {
     pub base_attempts: u64,
 }
 
-/// Counts by policy version, so that discounts are applied to whole numbers in one fixed order.
-pub(crate) type Cell = BTreeMap<CellKey, Counts>;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellKey {
     pub(crate) version: PolicyVersion,
@@ -112,7 +108,9 @@ impl Counts {
 }
 
 impl Utility {
-    pub(crate) fn between(sibling: &Stats, base: &Stats) -> Self {
+    /// The gain of a sibling by what is known of it and of the base, both of
+    /// [`Given::BaseFailedAllProbed`] in one scope.
+    pub fn between(sibling: &Stats, base: &Stats) -> Self {
         let mean = sibling.mean() - base.mean();
         let half = 1.959_964 * (sibling.variance() + base.variance()).sqrt();
         Self {
@@ -148,6 +146,15 @@ impl ClusterScope<'_> {
 }
 
 impl Given {
+    pub(crate) const COUNT: usize = 4;
+    /// In the order of their numbers, which index what is kept by them.
+    pub(crate) const ALL: [Self; Self::COUNT] = [
+        Self::Anything,
+        Self::Probed,
+        Self::BaseFailedAll,
+        Self::BaseFailedAllProbed,
+    ];
+
     pub(crate) fn holds(self, key: CellKey) -> bool {
         match self {
             Self::Anything => true,

@@ -22,6 +22,10 @@ const INSTRUCTIONS: [&str; 4] = [
 ];
 const KINDS: [&str; 4] = ["401", "no_api", "none", "guard"];
 
+const PROFILE: ProfileConfig = ProfileConfig {
+    half_life: Some(20.0),
+};
+
 fn pool(n: usize) -> SiblingPool {
     let base = HarnessSpec::base(BaseHarness::default());
     let mut builder = PoolBuilder::new(base.clone(), "policy".into(), "tasks".into());
@@ -52,38 +56,53 @@ fn row(harness: &HarnessId, n: usize) -> EvidenceRow {
     }
 }
 
-fn router(n_siblings: usize) -> Router {
-    let pool = pool(n_siblings);
-    let profile = ProfileConfig {
-        half_life: Some(20.0),
-    };
+fn knowledge(pool: &SiblingPool) -> BehaviorProfile {
     let all = pool.ids().iter().chain([pool.base_id()]);
     let rows = all.flat_map(|id| (0..64).map(|n| row(id, n)));
-    let known = BehaviorProfile::from_rows(rows, PolicyVersion(30), profile);
+    let known = BehaviorProfile::from_rows(rows, PolicyVersion(30), PROFILE);
+    known.expect("the half-life is in range")
+}
+
+fn router(pool: &SiblingPool, known: BehaviorProfile) -> Router {
     let config = RouterConfig {
-        profile,
+        profile: PROFILE,
         ..RouterConfig::default()
     };
-    let router = Router::new(&pool, embedded_voters(), config).expect("the settings are in range");
-    let known = known.expect("the half-life is in range");
+    let router = Router::new(pool, embedded_voters(), config).expect("the settings are in range");
     router
         .with_profile(known)
         .expect("all rows are of the pool")
 }
 
-/// The two siblings for a task whose base attempts failed.
-#[divan::bench(name = "decision", args = [8, 64])]
-fn decide(bencher: Bencher, n_siblings: usize) {
-    let mut router = router(n_siblings);
+fn context() -> RouteContext {
     let mut digest = Digest::from_attempts(INSTRUCTIONS[0], &[]);
     digest.error_kind = KINDS[0].into();
-    let context = RouteContext {
+    RouteContext {
         task_id: TaskId::new("t").expect("a letter is an id"),
         instruction: INSTRUCTIONS[0].into(),
         digest: Some(digest),
         policy_version: PolicyVersion(30),
         step: 3,
         seed: Seed::new(1),
-    };
+    }
+}
+
+/// The two siblings for a task whose base attempts failed.
+#[divan::bench(name = "decision", args = [8, 64])]
+fn decide(bencher: Bencher, n_siblings: usize) {
+    let pool = pool(n_siblings);
+    let mut router = router(&pool, knowledge(&pool));
+    let context = context();
     bencher.bench_local(|| router.select(black_box(&context), 2));
+}
+
+/// The same with a profile that nobody asked yet, as after an update of the policy: all evidence is weighed.
+#[divan::bench(name = "first_decision", args = [8, 64], sample_count = 50, sample_size = 1)]
+fn decide_first(bencher: Bencher, n_siblings: usize) {
+    let pool = pool(n_siblings);
+    let known = knowledge(&pool);
+    let context = context();
+    bencher
+        .with_inputs(|| router(&pool, known.clone()))
+        .bench_local_values(|mut router| (router.select(black_box(&context), 2), router));
 }

@@ -1,7 +1,5 @@
 //! From ballots to points. Whole numbers throughout, so the order of ballots cannot change a sum.
 
-use std::collections::BTreeMap;
-
 use harness_core::HarnessId;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +25,19 @@ pub enum Aggregation {
 
 /// The points of every candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tally(BTreeMap<HarnessId, u64>);
+pub struct Tally {
+    /// Ascending.
+    candidates: Vec<HarnessId>,
+    /// `points[candidate]`.
+    points: Vec<u64>,
+}
+
+/// A ballot's order of the candidates, by their number.
+struct Places {
+    /// `None` for candidates that the ballot leaves out; 0 is best.
+    of: Vec<Option<usize>>,
+    n_ranked: usize,
+}
 
 impl Tally {
     /// Counts valid ballots over candidates. Ids on a ballot that are no candidates are skipped.
@@ -43,82 +53,88 @@ impl Tally {
     /// assert_eq!([&a, &b, &c].map(|id| tally.points(id)), [4, 1, 1]);
     /// ```
     pub fn count(rule: Aggregation, ballots: &[Ballot], candidates: &[HarnessId]) -> Self {
-        let mut tally = Self(candidates.iter().map(|id| (id.clone(), 0)).collect());
+        let mut candidates = candidates.to_vec();
+        candidates.sort();
+        candidates.dedup();
+        let points = vec![0; candidates.len()];
+        let mut tally = Self { candidates, points };
+        let places: Vec<Places> = ballots.iter().map(|ballot| tally.places(ballot)).collect();
         match rule {
-            Aggregation::Borda => tally.add_borda(ballots),
-            Aggregation::Majority => tally.add_firsts(ballots),
-            Aggregation::Copeland => tally.add_pairs(ballots, candidates),
+            Aggregation::Borda => tally.add_borda(&places),
+            Aggregation::Majority => tally.add_firsts(&places),
+            Aggregation::Copeland => tally.add_pairs(&places),
         }
         tally
     }
 
     /// The points of a candidate, 0 for others. Borda points are doubled, so that a shared half is whole.
     pub fn points(&self, id: &HarnessId) -> u64 {
-        self.0.get(id).copied().unwrap_or_default()
+        self.find(id).map_or(0, |at| self.points[at])
     }
 
-    fn add(&mut self, id: &HarnessId, points: u64) {
-        if let Some(sum) = self.0.get_mut(id) {
-            *sum += points;
+    fn find(&self, id: &HarnessId) -> Option<usize> {
+        self.candidates.binary_search(id).ok()
+    }
+
+    fn places(&self, ballot: &Ballot) -> Places {
+        let mut places = Places {
+            of: vec![None; self.candidates.len()],
+            n_ranked: 0,
+        };
+        for at in ballot.ranking.iter().filter_map(|id| self.find(id)) {
+            if places.of[at].is_none() {
+                places.of[at] = Some(places.n_ranked);
+                places.n_ranked += 1;
+            }
         }
+        places
     }
 
-    fn ranked<'a>(&self, ballot: &'a Ballot) -> Vec<&'a HarnessId> {
-        let ranking = ballot.ranking.iter();
-        ranking.filter(|id| self.0.contains_key(*id)).collect()
-    }
-
-    fn add_borda(&mut self, ballots: &[Ballot]) {
+    fn add_borda(&mut self, ballots: &[Places]) {
+        let n = self.candidates.len();
         for ballot in ballots {
-            let ranked = self.ranked(ballot);
-            let n_left = self.0.len() - ranked.len();
-            // Twice the mean of 0, 1, .., n_left - 1.
-            let shared = n_left.saturating_sub(1) as u64;
-            for (id, points) in &mut self.0 {
-                let place = ranked.iter().position(|ranked_id| *ranked_id == id);
-                let above = |place| 2 * (n_left + ranked.len() - 1 - place) as u64;
+            // Twice the mean of 0, 1, .., n - n_ranked - 1.
+            let shared = (n - ballot.n_ranked).saturating_sub(1) as u64;
+            for (points, place) in self.points.iter_mut().zip(&ballot.of) {
+                let above = |place| 2 * (n - 1 - place) as u64;
                 *points += place.map_or(shared, above);
             }
         }
     }
 
-    fn add_firsts(&mut self, ballots: &[Ballot]) {
+    fn add_firsts(&mut self, ballots: &[Places]) {
         for ballot in ballots {
-            if let Some(first) = self.ranked(ballot).first() {
-                self.add(first, 1);
+            for (points, place) in self.points.iter_mut().zip(&ballot.of) {
+                *points += u64::from(*place == Some(0));
             }
         }
     }
 
-    fn add_pairs(&mut self, ballots: &[Ballot], candidates: &[HarnessId]) {
-        for (i, a) in candidates.iter().enumerate() {
-            for b in &candidates[i + 1..] {
-                let lead: i64 = ballots.iter().map(|ballot| preference(ballot, a, b)).sum();
+    fn add_pairs(&mut self, ballots: &[Places]) {
+        let n = self.candidates.len();
+        for a in 0..n {
+            for b in a + 1..n {
+                let lead: i64 = ballots.iter().map(|ballot| ballot.preference(a, b)).sum();
                 let (a_points, b_points) = match lead {
                     1.. => (2, 0),
                     0 => (1, 1),
                     _ => (0, 2),
                 };
-                self.add(a, a_points);
-                self.add(b, b_points);
+                self.points[a] += a_points;
+                self.points[b] += b_points;
             }
         }
     }
 }
 
-/// 1 if the ballot puts `a` before `b`, -1 if behind, 0 if it says nothing.
-fn preference(ballot: &Ballot, a: &HarnessId, b: &HarnessId) -> i64 {
-    let place = |id| ballot.ranking.iter().position(|other| other == id);
-    match (place(a), place(b)) {
-        (Some(a), Some(b)) => {
-            if a < b {
-                1
-            } else {
-                -1
-            }
+impl Places {
+    /// 1 if the ballot puts `a` before `b`, -1 if behind, 0 if it says nothing.
+    fn preference(&self, a: usize, b: usize) -> i64 {
+        match (self.of[a], self.of[b]) {
+            (Some(a), Some(b)) if a < b => 1,
+            (Some(_), None) => 1,
+            (None, None) => 0,
+            _ => -1,
         }
-        (Some(_), None) => 1,
-        (None, Some(_)) => -1,
-        (None, None) => 0,
     }
 }

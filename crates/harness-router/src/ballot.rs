@@ -1,6 +1,6 @@
 //! Ballots, and what makes a reply no ballot at all.
 
-use std::collections::BTreeSet;
+use std::mem;
 
 use harness_core::HarnessId;
 use serde::{Deserialize, Serialize};
@@ -54,12 +54,15 @@ impl Ballot {
         if self.ranking.is_empty() {
             return Err(NoBallot::Empty);
         }
-        let mut seen = BTreeSet::new();
+        let mut names: Vec<&HarnessId> = pool.iter().collect();
+        names.sort();
+        names.dedup();
+        let mut is_ranked = vec![false; names.len()];
         for id in &self.ranking {
-            if !pool.contains(id) {
+            let Ok(at) = names.binary_search(&id) else {
                 return Err(NoBallot::Unknown(id.as_str().to_owned()));
-            }
-            if !seen.insert(id) {
+            };
+            if mem::replace(&mut is_ranked[at], true) {
                 return Err(NoBallot::Duplicate(id.clone()));
             }
         }

@@ -1,9 +1,9 @@
 //! A voter that looks at the evidence tasks which resemble the one at hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use harness_core::{HarnessId, TaskId};
-use harness_pool::{BehaviorProfile, Cluster, ClusterScope, Given, RouteContext, beta};
+use harness_pool::{BehaviorProfile, Cluster, Given, RouteContext, beta};
 
 use crate::ballot::{Ballot, NoBallot};
 use crate::voter::{Voter, ballot_by, given};
@@ -46,8 +46,11 @@ impl Voter for NearestFailures {
         pool: &[HarnessId],
         profile: &BehaviorProfile,
     ) -> Result<Ballot, NoBallot> {
-        let reach = self.reach(context, pool, profile).ok_or(NoBallot::Empty)?;
-        ballot_by(pool, |id| score(profile, context, id, reach))
+        let (here, given) = (context.cluster(), given(context));
+        let reach = self
+            .reach(&here, given, pool, profile)
+            .ok_or(NoBallot::Empty)?;
+        ballot_by(pool, |id| score(profile, &here, given, id, reach))
     }
 }
 
@@ -55,36 +58,47 @@ impl NearestFailures {
     /// The distance of the `k`-th nearest task, or of the farthest if there are fewer; `None` without any.
     fn reach(
         self,
-        context: &RouteContext,
+        here: &Cluster,
+        given: Given,
         pool: &[HarnessId],
         profile: &BehaviorProfile,
     ) -> Option<u32> {
-        let here = context.cluster();
         let pool: BTreeSet<&HarnessId> = pool.iter().collect();
-        let needs_failure = given(context) == Given::BaseFailedAll;
-        let mut nearest: BTreeMap<&TaskId, u32> = BTreeMap::new();
-        for row in profile.rows() {
-            if pool.contains(&row.harness) && (row.base_failed_all || !needs_failure) {
-                let distance = distance(&row.cluster, &here);
-                let known = nearest.entry(&row.task).or_insert(distance);
-                *known = distance.min(*known);
+        let mut at_distance: [Vec<&Cluster>; 3] = Default::default();
+        for cluster in profile.all_clusters() {
+            at_distance[distance(cluster, here) as usize].push(cluster);
+        }
+        // A task is as near as the nearest of its clusters, so those come first.
+        let mut nearest: BTreeSet<&TaskId> = BTreeSet::new();
+        let mut reach = None;
+        for (distance, clusters) in (0..).zip(at_distance) {
+            for cluster in clusters {
+                for task in profile.tasks(cluster, given, |id| pool.contains(id)) {
+                    if nearest.insert(task) {
+                        reach = Some(distance);
+                    }
+                    if nearest.len() >= self.k.max(1) {
+                        return reach;
+                    }
+                }
             }
         }
-        let mut distances: Vec<u32> = nearest.into_values().collect();
-        distances.sort_unstable();
-        let last = distances.len().checked_sub(1)?;
-        Some(distances[last.min(self.k.saturating_sub(1))])
+        reach
     }
 }
 
 /// Beta mean of a sibling over clusters within reach.
-fn score(profile: &BehaviorProfile, context: &RouteContext, id: &HarnessId, reach: u32) -> f64 {
-    let here = context.cluster();
+fn score(
+    profile: &BehaviorProfile,
+    here: &Cluster,
+    given: Given,
+    id: &HarnessId,
+    reach: u32,
+) -> f64 {
     let (mut successes, mut failures) = (0.0, 0.0);
-    for cluster in profile.clusters(id) {
-        let distance = distance(cluster, &here);
+    for (cluster, stats) in profile.stats_by_cluster(id, given) {
+        let distance = distance(cluster, here);
         if distance <= reach {
-            let stats = profile.stats(id, ClusterScope::Cluster(cluster), given(context));
             let weight = 1.0 / f64::from(1 + distance);
             successes += weight * stats.weighted_successes;
             failures += weight * (stats.weight - stats.weighted_successes).max(0.0);

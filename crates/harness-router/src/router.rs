@@ -5,8 +5,8 @@ use std::fmt;
 
 use harness_core::{HarnessId, PolicyVersion};
 use harness_pool::{
-    BallotRecord, BehaviorProfile, ClusterScope, Decision, EvidenceRow, Probe, RescueEvidence,
-    RouteContext, SelectError, SelectSiblings, SiblingPool,
+    BallotRecord, BehaviorProfile, Cluster, ClusterScope, Decision, EvidenceRow, Given, Probe,
+    RescueEvidence, RouteContext, SelectError, SelectSiblings, SiblingPool, Utility,
 };
 
 use crate::aggregate::Tally;
@@ -14,7 +14,7 @@ use crate::ballot::{Ballot, NoBallot};
 use crate::config::{OnStale, RouterConfig};
 use crate::rank1::{Rank1, rank1};
 use crate::reanchor::{AnchorChange, ReanchorReport, unroutable_of};
-use crate::voter::{Voter, embedded_voters, rescue_mean};
+use crate::voter::{Voter, embedded_voters, given, rescue_mean};
 
 /// Selects siblings by the votes of several voters over behaviour profiles.
 ///
@@ -49,8 +49,8 @@ impl fmt::Debug for Router {
 }
 
 /// One candidate with all that its place depends on.
-struct Candidate {
-    id: HarnessId,
+struct Candidate<'a> {
+    id: &'a HarnessId,
     is_unroutable: bool,
     points: u64,
     mean: f64,
@@ -176,11 +176,17 @@ impl Router {
 
     /// Whether probes show a sibling to be worse than fresh base retries in the task's cluster.
     pub fn is_unroutable(&self, id: &HarnessId, context: &RouteContext) -> bool {
-        let cluster = context.cluster();
-        let utility = self
-            .profile
-            .utility(id, &self.base, ClusterScope::Cluster(&cluster));
-        self.config.demote_unroutable && utility.high < 0.0
+        self.unroutable_in(&context.cluster())(id)
+    }
+
+    /// Whether a sibling is to be demoted in a cluster; the base is looked up once for all.
+    fn unroutable_in(&self, cluster: &Cluster) -> impl Fn(&HarnessId) -> bool {
+        let of = move |id: &HarnessId| {
+            let scope = ClusterScope::Cluster(cluster);
+            self.profile.stats(id, scope, Given::BaseFailedAllProbed)
+        };
+        let base = of(&self.base);
+        move |id| self.config.demote_unroutable && Utility::between(&of(id), &base).high < 0.0
     }
 
     fn knows(&self, id: &HarnessId) -> bool {
@@ -254,27 +260,29 @@ impl Router {
     }
 
     /// All siblings, best first.
-    fn rank(&self, ballots: &[Ballot], context: &RouteContext) -> Vec<Candidate> {
+    fn rank(&self, ballots: &[Ballot], context: &RouteContext) -> Vec<Candidate<'_>> {
         let tally = Tally::count(self.config.aggregation, ballots, &self.ids);
-        let candidate = |id: &HarnessId| Candidate {
-            id: id.clone(),
-            is_unroutable: self.is_unroutable(id, context),
+        let (cluster, given) = (context.cluster(), given(context));
+        let is_unroutable = self.unroutable_in(&cluster);
+        let candidate = |id| Candidate {
+            id,
+            is_unroutable: is_unroutable(id),
             points: tally.points(id),
-            mean: rescue_mean(&self.profile, context, id),
+            mean: rescue_mean(&self.profile, &cluster, given, id),
         };
-        let mut ranked: Vec<Candidate> = self.ids.iter().map(candidate).collect();
+        let mut ranked: Vec<Candidate<'_>> = self.ids.iter().map(candidate).collect();
         ranked.sort_by(|a, b| {
             a.is_unroutable
                 .cmp(&b.is_unroutable)
                 .then(b.points.cmp(&a.points))
                 .then(b.mean.total_cmp(&a.mean))
-                .then_with(|| a.id.cmp(&b.id))
+                .then_with(|| a.id.cmp(b.id))
         });
         ranked
     }
 
     /// Swaps the last of the first `k` for one behind them, if this decision explores.
-    fn explore(&self, ranked: &mut [Candidate], k: usize, context: &RouteContext) -> bool {
+    fn explore(&self, ranked: &mut [Candidate<'_>], k: usize, context: &RouteContext) -> bool {
         let n_open = ranked.iter().filter(|c| !c.is_unroutable).count();
         let draw = context.seed.derive("router-explore", &[]).value();
         let is_exploring = ((draw >> 11) as f64) < self.config.epsilon * (1_u64 << 53) as f64;
@@ -286,14 +294,14 @@ impl Router {
         true
     }
 
-    fn notes(&self, ranked: &[Candidate], k: usize, context: &RouteContext) -> Vec<String> {
+    fn notes(&self, ranked: &[Candidate<'_>], k: usize, context: &RouteContext) -> Vec<String> {
         let mut notes = Vec::new();
         if ranked.is_empty() {
             notes.push("the pool is empty".to_owned());
         }
         let (chosen, rest) = ranked.split_at(k);
         for candidate in chosen.iter().filter(|c| c.is_unroutable) {
-            let id = &candidate.id;
+            let id = candidate.id;
             notes.push(format!("unroutable here, chosen for want of others: {id}"));
         }
         if let (Some(last), Some(next)) = (chosen.last(), rest.first())
@@ -332,7 +340,10 @@ impl SelectSiblings for Router {
         let explored = self.explore(&mut ranked, k, context);
         ranked.truncate(k);
         Ok(Decision {
-            chosen: ranked.into_iter().map(|candidate| candidate.id).collect(),
+            chosen: ranked
+                .into_iter()
+                .map(|candidate| candidate.id.clone())
+                .collect(),
             ballots: votes.records,
             explored,
             fallback: votes.fallback,

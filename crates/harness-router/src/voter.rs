@@ -1,7 +1,7 @@
 //! Voters, and two of the three that need no language model.
 
 use harness_core::HarnessId;
-use harness_pool::{BehaviorProfile, ClusterScope, Given, RouteContext};
+use harness_pool::{BehaviorProfile, Cluster, ClusterScope, Given, RouteContext};
 
 use crate::ballot::{Ballot, NoBallot};
 use crate::nearest::NearestFailures;
@@ -63,7 +63,8 @@ impl Voter for BetaByCluster {
         pool: &[HarnessId],
         profile: &BehaviorProfile,
     ) -> Result<Ballot, NoBallot> {
-        ballot_by(pool, |id| rescue_mean(profile, context, id))
+        let (cluster, given) = (context.cluster(), given(context));
+        ballot_by(pool, |id| rescue_mean(profile, &cluster, given, id))
     }
 }
 
@@ -80,29 +81,31 @@ impl Voter for ErrorKindRate {
     ) -> Result<Ballot, NoBallot> {
         let cluster = context.cluster();
         let scope = ClusterScope::ErrorKind(cluster.error_kind());
-        let of = |id: &HarnessId| profile.stats(id, scope, given(context));
-        let is_tried = |id: &&HarnessId| of(id).attempts > 0;
-        let tried: Vec<HarnessId> = pool.iter().filter(is_tried).cloned().collect();
+        let given = given(context);
+        let of = |id| (profile.stats(id, scope, given), id);
+        let tried = pool.iter().map(of).filter(|(stats, _)| stats.attempts > 0);
+        let tried: Vec<(f64, &HarnessId)> = tried.map(|(stats, id)| (stats.mean(), id)).collect();
         if tried.is_empty() {
-            let mean = |id: &HarnessId| profile.stats(id, ClusterScope::All, given(context)).mean();
-            return ballot_by(pool, mean);
+            return ballot_by(pool, |id| {
+                profile.stats(id, ClusterScope::All, given).mean()
+            });
         }
-        ballot_by(&tried, |id| of(id).mean())
+        ballot_of(tried)
     }
 }
 
-/// What a sibling's chance of solving the task at hand is, by its cluster or else by all clusters.
+/// What a sibling's chance of solving a task of this cluster is, by the cluster or else by all clusters.
 pub(crate) fn rescue_mean(
     profile: &BehaviorProfile,
-    context: &RouteContext,
+    cluster: &Cluster,
+    given: Given,
     id: &HarnessId,
 ) -> f64 {
-    let cluster = context.cluster();
-    let here = profile.stats(id, ClusterScope::Cluster(&cluster), given(context));
+    let here = profile.stats(id, ClusterScope::Cluster(cluster), given);
     if here.attempts > 0 {
         return here.mean();
     }
-    profile.stats(id, ClusterScope::All, given(context)).mean()
+    profile.stats(id, ClusterScope::All, given).mean()
 }
 
 /// Which rows speak of the task at hand.
@@ -119,7 +122,10 @@ pub(crate) fn ballot_by(
     ids: &[HarnessId],
     score: impl Fn(&HarnessId) -> f64,
 ) -> Result<Ballot, NoBallot> {
-    let mut scored: Vec<(f64, &HarnessId)> = ids.iter().map(|id| (score(id), id)).collect();
+    ballot_of(ids.iter().map(|id| (score(id), id)).collect())
+}
+
+fn ballot_of(mut scored: Vec<(f64, &HarnessId)>) -> Result<Ballot, NoBallot> {
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     if scored.is_empty() {
         return Err(NoBallot::Empty);

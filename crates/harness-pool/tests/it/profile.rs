@@ -1,8 +1,10 @@
 //! Profiles: pure functions of evidence and version.
 
-use harness_core::PolicyVersion;
+use std::collections::{BTreeMap, BTreeSet};
+
+use harness_core::{HarnessId, PolicyVersion, TaskId};
 use harness_pool::{
-    BehaviorProfile, ClusterScope, EvidenceRow, Given, ProfileConfig, ProfileError,
+    BehaviorProfile, Cluster, ClusterScope, EvidenceRow, Given, ProfileConfig, ProfileError, Stats,
 };
 use proptest::prelude::*;
 
@@ -42,6 +44,90 @@ proptest! {
             prop_assert_eq!(all.attempts, profile.clusters(&harness).map(of).sum::<u64>());
             let (low, high) = all.interval95();
             prop_assert!(0.0 <= low && low < all.mean() && all.mean() < high && high <= 1.0);
+        }
+    }
+}
+
+/// What `stats` says, counted anew from the rows.
+fn slow_stats(
+    profile: &BehaviorProfile,
+    harness: &HarnessId,
+    in_scope: impl Fn(&Cluster) -> bool,
+    holds: impl Fn(&EvidenceRow) -> bool,
+) -> Stats {
+    let mut cells: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    let mut stats = Stats::default();
+    let own = profile.rows().filter(|row| row.harness == *harness);
+    for row in own.filter(|row| in_scope(&row.cluster) && holds(row)) {
+        let origin = (row.base_failed_all, row.is_selected);
+        let cell = cells.entry((&row.cluster, row.policy_version, origin));
+        let (attempts, successes) = cell.or_default();
+        *attempts += 1;
+        *successes += u64::from(row.solved);
+        stats.attempts += 1;
+        stats.successes += u64::from(row.solved);
+        stats.selected += u64::from(row.is_selected);
+        stats.fired += u64::from(row.fired);
+        stats.turns += u64::from(row.turns);
+        stats.tokens += row.tokens;
+    }
+    for ((_, version, _), (attempts, successes)) in cells {
+        let age = profile.policy_version().0.saturating_sub(version.0) as f64;
+        let weight = 0.5_f64.powf(age / profile.config().half_life.unwrap());
+        stats.weight += weight * attempts as f64;
+        stats.weighted_successes += weight * successes as f64;
+    }
+    stats
+}
+
+proptest! {
+    /// Every number, to the last bit, after every batch of rows: what was asked before leaves no trace.
+    #[test]
+    fn kept_sums_are_those_of_the_rows(
+        rows in rows_strategy(),
+        at in prop::collection::vec((any::<prop::sample::Index>(), 0..60_u64), 1..5),
+    ) {
+        type Holds = fn(&EvidenceRow) -> bool;
+        let givens: [(Given, Holds); 4] = [
+            (Given::Anything, |_| true),
+            (Given::Probed, |row| !row.is_selected),
+            (Given::BaseFailedAll, |row| row.base_failed_all),
+            (Given::BaseFailedAllProbed, |row| row.base_failed_all && !row.is_selected),
+        ];
+        let unseen = Cluster::of("dance", "401");
+        let mut profile = self::at(vec![], 0);
+        for (n, version) in at {
+            profile.insert(rows[..n.index(rows.len() + 1)].iter().cloned()).unwrap();
+            profile.set_policy_version(PolicyVersion(version));
+            let all: BTreeSet<Cluster> = profile.rows().map(|row| row.cluster.clone()).collect();
+            prop_assert!(profile.all_clusters().eq(&all));
+            for (given, holds) in givens {
+                for harness in ["base", "a", "b"].map(id) {
+                    let of = |in_scope: &dyn Fn(&Cluster) -> bool| {
+                        slow_stats(&profile, &harness, in_scope, holds)
+                    };
+                    let fast = |scope| profile.stats(&harness, scope, given);
+                    prop_assert_eq!(fast(ClusterScope::All), of(&|_| true));
+                    for c in all.iter().chain([&unseen]) {
+                        prop_assert_eq!(fast(ClusterScope::Cluster(c)), of(&|own| own == c));
+                        let verb = of(&|own| own.verb() == c.verb());
+                        prop_assert_eq!(fast(ClusterScope::Verb(c.verb())), verb);
+                        let kind = of(&|own| own.error_kind() == c.error_kind());
+                        prop_assert_eq!(fast(ClusterScope::ErrorKind(c.error_kind())), kind);
+                        let fits = |row: &&EvidenceRow| {
+                            row.harness == harness && row.cluster == *c && holds(row)
+                        };
+                        let tasks = profile.rows().filter(fits).map(|row| &row.task);
+                        let tasks: BTreeSet<&TaskId> = tasks.collect();
+                        prop_assert!(profile.tasks(c, given, |id| *id == harness).eq(tasks));
+                    }
+                    for (c, stats) in profile.stats_by_cluster(&harness, given) {
+                        prop_assert_eq!(stats, &fast(ClusterScope::Cluster(c)));
+                    }
+                    let named = profile.stats_by_cluster(&harness, given).iter().map(|(c, _)| c);
+                    prop_assert!(named.eq(profile.clusters(&harness)));
+                }
+            }
         }
     }
 }

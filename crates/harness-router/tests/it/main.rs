@@ -7,4 +7,5 @@ mod invariants;
 mod learning;
 mod nearest;
 mod reanchor;
+mod reference;
 mod support;
