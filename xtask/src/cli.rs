@@ -15,7 +15,7 @@ use crate::run_dir::RunDir;
 use crate::run_lock::RunLock;
 use crate::show::{self, ShowArgs};
 use crate::usage::UsageError;
-use crate::{api, go_on, log, say, schema, tidy};
+use crate::{api, go_on, instructions, log, say, schema, tidy};
 
 /// Where stage results are kept, relative to the workspace.
 pub(crate) const CACHE_FOLDER: &str = "target/harness-s-cache";
@@ -57,6 +57,14 @@ enum Command {
     /// this side is measured alone.
     #[cfg(feature = "train")]
     Bench(BenchArgs),
+    /// Count the instructions of the hot paths under valgrind, into bench/instructions.txt
+    ///
+    /// Needs no policy model itself but builds all benches: cargo run -p xtask --no-default-features -- instructions
+    Instructions {
+        /// Write nothing, and fail if a path takes more than 10 % more than the file says
+        #[arg(long)]
+        check: bool,
+    },
     /// Check crate edges, module docs, lints, licences and stray notes
     ///
     /// Builds in seconds without the policy model: cargo run -p xtask --no-default-features -- tidy
@@ -221,6 +229,7 @@ impl Cli {
             Command::WarmStart { env, set } => warm_start(&env, &set)?,
             #[cfg(feature = "train")]
             Command::Bench(args) => crate::bench::run(&args.into())?,
+            Command::Instructions { check } => return instructions::main(check),
             Command::Tidy => return check_tidy(),
             Command::Api { check } => return api::main(check),
             Command::Schema { check: true } => return check_schemas(),

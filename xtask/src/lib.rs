@@ -9,6 +9,7 @@
 //! - [`show`]: what a run is doing, read from its folder;
 //! - [`api`]: the public items of each library crate (listed with the feature `api`);
 //! - `bench` (feature `train`): speed, side by side with a twin in JAX;
+//! - [`instructions`]: instructions of the hot paths, counted;
 //! - [`schema`]: JSON Schemas of files and of what a model is asked for;
 //! - [`generated`]: files that are made of the code and checked in;
 //! - [`tidy`]: rules of the workspace that no compiler checks;
@@ -33,6 +34,7 @@ mod damage;
 pub mod files;
 pub mod generated;
 pub mod go_on;
+pub mod instructions;
 #[cfg(feature = "train")]
 pub mod interrupt;
 pub mod log;
