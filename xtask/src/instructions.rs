@@ -58,13 +58,6 @@ const PATHS: [HotPath; 14] = [
 /// One after the other, neither within the other.
 const LOAD: &str = "harness_pool::record::load* *SiblingPool::from_content";
 const SELECT: &str = "*Router*::select";
-const CRATES: [&str; 5] = [
-    "harness-core",
-    "harness-pool",
-    "harness-router",
-    "env-appworld",
-    "rescue-grpo",
-];
 
 /// Counts every path and writes the file, or with `check` compares with it.
 ///
@@ -96,12 +89,19 @@ pub fn main(check: bool) -> anyhow::Result<ExitCode> {
     Ok(u8::from(!problems.is_empty()).into())
 }
 
-/// The benches' programs by name.
+/// The benches' programs by name, with the features of the whole workspace: they are part of what is counted, and
+/// any other choice compiles the tensor library once more.
 fn build(root: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["bench", "--profile", "dev", "--no-run"])
+        .args([
+            "bench",
+            "--workspace",
+            "--benches",
+            "--profile",
+            "dev",
+            "--no-run",
+        ])
         .arg("--message-format=json-render-diagnostics")
-        .args(CRATES.map(|name| format!("--package={name}")))
         .current_dir(root)
         .stderr(std::process::Stdio::inherit())
         .output()
