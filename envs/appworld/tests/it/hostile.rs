@@ -10,8 +10,8 @@ use harness_core::{Action, Deadline, Environment as _, Fact, Part, Seed, Split};
 
 /// Far above a block's limit, since tests share their machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The most by which the process may grow, in kB: what stops one block is 512 MiB, and weighing what it left takes
-/// as much again.
+/// The most by which the process may grow, in kB: what stops one block is 256 MiB, overrun by as much at most, and
+/// weighing what it left takes as much again; the rest is what an allocator keeps.
 const MAX_GROWTH_KB: usize = 1_500_000;
 
 /// Blocks that must fail, and leave the variables of earlier blocks.
